@@ -1,0 +1,1 @@
+//! TLS server, certificate life cycle and the registry of admission handlers.

@@ -1,0 +1,1 @@
+//! Every decision kruise takes, as pure functions: plan, default, validate, convert.

@@ -1,0 +1,1 @@
+//! Local clusters, simulated kubelets, faults, builders and eventually() for tests.
