@@ -21,6 +21,7 @@ use crate::{packages, registry, shell};
 /// What a node has for itself; folders below `/run` are emptied when it starts, as after a boot.
 const OWN_PATHS: &[&str] = &[
     "/run/containerd",
+    "/run/netns",
     "/var/lib/containerd",
     "/var/lib/kubelet",
     "/var/lib/cni",
