@@ -343,6 +343,11 @@ impl SimulatedNodes {
             .ok_or_else(|| anyhow!("{node:?} is not a node of the set {prefix}*"))
     }
 
+    /// Returns only if a task of the simulation ends, which it should never do by itself.
+    pub async fn ended(&self) {
+        self.commands.closed().await;
+    }
+
     /// Ends the set and deletes its nodes.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.end_tasks();
