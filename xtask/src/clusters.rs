@@ -1,9 +1,11 @@
 //! Looking at local clusters and ending them.
 
 use std::io::{Read, Write};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use kruise_testkit::instance::Instance;
+use kruise_testkit::process::wait_until;
 use kruise_testkit::progress::Progress;
 
 /// Which cluster is meant.
@@ -97,6 +99,8 @@ pub(crate) fn kubeconfig(named: &Named) -> Result<()> {
 /// Waits until the pipe that the test run holds closes, then removes the cluster.
 pub(crate) fn guard(named: &Named) -> Result<()> {
     std::io::stdin().read_to_end(&mut Vec::new())?;
+    // The run that has just ended may not have let go of the cluster yet.
+    wait_until(Duration::from_secs(10), || Instance::open(&named.name).is_ok());
     Instance::open(&named.name)?.down(true)
 }
 

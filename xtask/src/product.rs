@@ -140,7 +140,8 @@ fn compile(step: &Step) -> Result<Vec<PathBuf>> {
     Ok(PROGRAMS.iter().map(|(_, program, _)| folder.join(program)).collect())
 }
 
-fn cargo() -> Command {
+/// Cargo, at the root of the workspace.
+pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::root());
     command

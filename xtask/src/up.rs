@@ -45,8 +45,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.existing {
         return existing(args, &progress);
     }
+    farewell(&bring_up(args, &progress)?, started)
+}
+
+/// Makes or repairs the cluster and installs the product into it.
+pub(crate) fn bring_up(args: &Args, progress: &Progress) -> Result<Instance> {
     let instance = Instance::open(&args.named.name)?;
-    let nodes = real_nodes(args, &instance, &progress)?;
+    let nodes = real_nodes(args, &instance, progress)?;
     let install = if args.no_install {
         Install::Refused
     } else {
@@ -57,12 +62,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         nodes,
         install,
     };
-    let kubernetes = instance.up(&wanted, &progress)?;
+    let kubernetes = instance.up(&wanted, progress)?;
     if args.sim > 0 {
-        simulate(&instance, args.sim, &progress)?;
+        simulate(&instance, args.sim, progress)?;
     }
     if instance.shape().is_some_and(|shape| shape.nodes > 0) {
-        let image = product::build(&progress)?;
+        let image = product::build(progress)?;
         let tag = product::tag(&image);
         instance.registry().put(product::REPOSITORY, &tag, &image)?;
         let values = [
@@ -73,12 +78,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Some(&instance.kubeconfig()),
             &kubernetes.part("kubectl"),
             &values,
-            &progress,
+            progress,
         )?;
     } else {
-        beside_the_cluster(&instance, &kubernetes, &progress)?;
+        beside_the_cluster(&instance, &kubernetes, progress)?;
     }
-    farewell(&instance, &kubernetes, started)
+    Ok(instance)
 }
 
 /// How many real nodes to ask for; without root there can be none, which is said.
@@ -168,7 +173,9 @@ fn existing(args: &Args, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-fn farewell(instance: &Instance, kubernetes: &Kubernetes, started: Instant) -> Result<()> {
+fn farewell(instance: &Instance, started: Instant) -> Result<()> {
+    let version = instance.shape().map(|shape| shape.kubernetes).unwrap_or_default();
+    let kubernetes = &Kubernetes::provide(&version, &Progress::quiet())?;
     let nodes = shell::run(instance.kubectl(kubernetes).args(["get", "nodes"]))?;
     let pods = shell::run(
         instance

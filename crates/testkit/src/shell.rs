@@ -9,8 +9,17 @@ use anyhow::{Context, Result, bail};
 pub fn run(command: &mut Command) -> Result<String> {
     let output = capture(command)?;
     if !output.status.success() {
-        let said = if output.stderr.trim_ascii().is_empty() { &output.stdout } else { &output.stderr };
-        bail!("`{}` failed ({}): {}", line(command), output.status, tail(String::from_utf8_lossy(said).trim(), 20));
+        let said = if output.stderr.trim_ascii().is_empty() {
+            &output.stdout
+        } else {
+            &output.stderr
+        };
+        bail!(
+            "`{}` failed ({}): {}",
+            line(command),
+            output.status,
+            tail(String::from_utf8_lossy(said).trim(), 20)
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

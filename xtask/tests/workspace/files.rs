@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
+use toml::Table;
 
 /// The root of the workspace.
 pub(super) fn root() -> PathBuf {
@@ -16,6 +17,13 @@ pub(super) fn root() -> PathBuf {
 /// A file as text; a test that cannot read it has failed.
 pub(super) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A TOML file.
+pub(super) fn table(path: &Path) -> Table {
+    read(path)
+        .parse()
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// A file's path as the messages show it.

@@ -4,9 +4,9 @@
 //! is built on this platform, by the allow-list of `deny.toml`.
 
 use spdx::{Expression, ParseMode};
-use toml::{Table, Value};
+use toml::Value;
 
-use super::files::{metadata, output, read, refuse, root};
+use super::files::{metadata, output, refuse, root, table};
 
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
@@ -36,7 +36,7 @@ fn complaint(licence: &str, allowed: &[String]) -> Option<String> {
 }
 
 fn allowed() -> Vec<String> {
-    let deny: Table = read(&root().join("deny.toml")).parse().unwrap();
+    let deny = table(&root().join("deny.toml"));
     let list = deny["licenses"]["allow"].as_array().unwrap();
     list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -49,7 +49,7 @@ fn host() -> String {
 
 #[test]
 fn every_dependency_comes_from_crates_io() {
-    let lock: Table = read(&root().join("Cargo.lock")).parse().unwrap();
+    let lock = table(&root().join("Cargo.lock"));
     let strangers: Vec<_> = lock["package"]
         .as_array()
         .unwrap()

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::files::{packages, read, refuse};
+use super::files::{packages, refuse, table};
 
 const INHERITED: &[&str] = &["edition", "rust-version", "license"];
 
@@ -11,7 +11,7 @@ fn every_crate_inherits_lints_edition_rust_version_and_licence() {
     let mut complaints = Vec::new();
     for package in packages() {
         let path = package["manifest_path"].as_str().unwrap();
-        let manifest: Table = read(path.as_ref()).parse().unwrap();
+        let manifest = table(path.as_ref());
         for missing in not_inherited(&manifest) {
             complaints.push(format!("{}: {missing}.workspace = true", package["name"]));
         }
