@@ -1,1 +1,3 @@
+//! kruise-daemon: the node agent.
+
 fn main() {}

@@ -1,1 +1,3 @@
+//! kruise-manager: controllers and admission.
+
 fn main() {}
