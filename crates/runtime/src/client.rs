@@ -11,7 +11,7 @@ use kube::{
     Client, Config,
     config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// How long the first call may take.
@@ -41,7 +41,8 @@ pub enum ConnectError {
 }
 
 /// Finds the configuration and gives it the name under which the server sees our calls.
-pub async fn config(kubeconfig: Option<&Path>, user_agent: &str) -> Result<Config, ConnectError> {
+/// `kubeconfig` is the value of the flag; empty when it was not given.
+pub async fn config(kubeconfig: &str, user_agent: &str) -> Result<Config, ConnectError> {
     let mut config = find(kubeconfig).await?;
     let value = user_agent
         .parse()
@@ -67,14 +68,14 @@ pub async fn connect(config: Config) -> Result<(Client, ServerVersion), ConnectE
     Err(ConnectError::Unreachable { server, reason })
 }
 
-async fn find(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
+async fn find(kubeconfig: &str) -> Result<Config, ConnectError> {
     let options = KubeConfigOptions::default();
-    if let Some(path) = kubeconfig {
+    if !kubeconfig.is_empty() {
         let wrong = |source| ConnectError::Flag {
-            path: path.display().to_string(),
+            path: kubeconfig.to_owned(),
             source,
         };
-        let file = Kubeconfig::read_from(path).map_err(wrong)?;
+        let file = Kubeconfig::read_from(kubeconfig).map_err(wrong)?;
         return Config::from_custom_kubeconfig(file, &options).await.map_err(wrong);
     }
     if let Some(file) = Kubeconfig::from_env().map_err(ConnectError::Variable)? {
@@ -124,6 +125,10 @@ mod tests {
         file
     }
 
+    fn path(file: &tempfile::NamedTempFile) -> &str {
+        file.path().to_str().expect("plain path")
+    }
+
     async fn server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
         let address = listener.local_addr().expect("address");
@@ -143,7 +148,7 @@ mod tests {
     #[tokio::test]
     async fn given_a_server_then_its_version_is_read_under_our_name() {
         let file = kubeconfig(&format!("http://{}", server().await));
-        let config = config(Some(file.path()), "kruise-test").await.expect("config");
+        let config = config(path(&file), "kruise-test").await.expect("config");
         let (_, version) = connect(config).await.expect("connected");
         assert_eq!(version, ServerVersion::parse("1.34.4"));
     }
@@ -156,7 +161,7 @@ mod tests {
             .local_addr()
             .expect("address");
         let file = kubeconfig(&format!("http://{closed}"));
-        let config = config(Some(file.path()), "kruise-test").await.expect("config");
+        let config = config(path(&file), "kruise-test").await.expect("config");
         let message = connect(config).await.err().expect("nobody there").to_string();
         assert!(message.contains(&closed.to_string()), "{message}");
         assert!(message.to_lowercase().contains("refused"), "{message}");
@@ -165,8 +170,10 @@ mod tests {
 
     #[tokio::test]
     async fn given_a_missing_file_then_the_message_names_the_flag() {
-        let missing = Path::new("no-such-directory/kubeconfig");
-        let message = config(Some(missing), "x").await.expect_err("missing").to_string();
+        let message = config("no-such-directory/kubeconfig", "x")
+            .await
+            .expect_err("missing")
+            .to_string();
         assert!(
             message.starts_with("--kubeconfig=no-such-directory/kubeconfig: "),
             "{message}"
@@ -177,7 +184,7 @@ mod tests {
     async fn given_a_bad_user_agent_then_it_is_refused() {
         let file = kubeconfig("http://127.0.0.1:1");
         assert!(matches!(
-            config(Some(file.path()), "a\nb").await,
+            config(path(&file), "a\nb").await,
             Err(ConnectError::UserAgent(_))
         ));
     }

@@ -97,13 +97,15 @@ impl Tasks {
     pub async fn run(mut self, grace: Duration) -> Result<(), TaskError> {
         let mut wrong = None;
         tokio::select! {
+            biased;
             () = self.stop.cancelled() => {}
             Some(end) = self.running.join_next_with_id() => {
-                let (task, result) = self.named(end);
-                wrong = Some(match result {
-                    Ok(()) => TaskError::Ended { task },
-                    Err(reason) => TaskError::Failed { task, reason },
-                });
+                wrong = match self.named(end) {
+                    // The stop came between the two looks.
+                    (_, Ok(())) if self.stop.is_cancelled() => None,
+                    (task, Ok(())) => Some(TaskError::Ended { task }),
+                    (task, Err(reason)) => Some(TaskError::Failed { task, reason }),
+                };
                 self.stop.cancel();
             }
         }
@@ -191,6 +193,24 @@ mod tests {
         tasks.spawn("b", until(stop.clone()));
         stop.cancel();
         assert_eq!(tasks.run(LONG).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn given_tasks_that_have_stopped_before_anyone_looks_then_all_is_well() {
+        for _ in 0..100 {
+            let stop = CancellationToken::new();
+            let mut tasks = Tasks::new(stop.clone());
+            let (ended, wait) = oneshot::channel();
+            let token = stop.clone();
+            tasks.spawn("a", async move {
+                let result = until(token).await;
+                let _ = ended.send(());
+                result
+            });
+            stop.cancel();
+            wait.await.expect("it stops");
+            assert_eq!(tasks.run(LONG).await, Ok(()));
+        }
     }
 
     #[tokio::test]
