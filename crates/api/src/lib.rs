@@ -1,1 +1,29 @@
 //! The kruise API: one module per kind, versions inside it, and every name that is part of the contract.
+//!
+//! How to find your way:
+//!
+//! - A kind lives in the module of its name, each served version in a module below it
+//!   (`cloneset::v1beta1::CloneSet`). Parts that several kinds share are in [`shared`].
+//! - [`registry::KINDS`] is the one list of kinds: names, scope, versions, columns.
+//! - [`read`] turns JSON into a type. It is lenient about what a newer release may have written, and answers anything it
+//!   cannot understand with a field path and a reason. [`document`] changes an object without losing what was not understood.
+//! - [`pod`] is the slice of a Pod that controllers look at.
+//! - With the cargo feature `schema`, [`schema`] turns the types into CRDs.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+#[macro_use]
+mod wire;
+#[macro_use]
+pub mod kind;
+
+pub mod raw;
+pub mod read;
+pub mod registry;
+#[cfg(feature = "schema")]
+pub mod schema;
+pub mod shared;
+
+pub mod broadcastjob;
+
+pub use wire::Blank;
