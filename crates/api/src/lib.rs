@@ -24,6 +24,23 @@ pub mod registry;
 pub mod schema;
 pub mod shared;
 
+pub mod advancedcronjob;
 pub mod broadcastjob;
+pub mod cloneset;
+pub mod containerrecreaterequest;
+pub mod daemonset;
+pub mod ephemeraljob;
+pub mod imagelistpulljob;
+pub mod imagepulljob;
+pub mod nodeimage;
+pub mod nodepodprobe;
+pub mod persistentpodstate;
+pub mod podprobemarker;
+pub mod podunavailablebudget;
+pub mod resourcedistribution;
+pub mod sidecarset;
+pub mod statefulset;
+pub mod uniteddeployment;
+pub mod workloadspread;
 
 pub use wire::Blank;

@@ -7,7 +7,26 @@ use crate::kind::{Kind, Scope};
 use crate::read::{self, ReadError};
 
 /// Every kind of the API, by group and plural.
-pub static KINDS: &[&KindInfo] = &[&crate::broadcastjob::KIND];
+pub static KINDS: &[&KindInfo] = &[
+    &crate::advancedcronjob::KIND,
+    &crate::broadcastjob::KIND,
+    &crate::cloneset::KIND,
+    &crate::containerrecreaterequest::KIND,
+    &crate::daemonset::KIND,
+    &crate::ephemeraljob::KIND,
+    &crate::imagelistpulljob::KIND,
+    &crate::imagepulljob::KIND,
+    &crate::nodeimage::KIND,
+    &crate::nodepodprobe::KIND,
+    &crate::persistentpodstate::KIND,
+    &crate::podprobemarker::KIND,
+    &crate::resourcedistribution::KIND,
+    &crate::sidecarset::KIND,
+    &crate::statefulset::KIND,
+    &crate::uniteddeployment::KIND,
+    &crate::workloadspread::KIND,
+    &crate::podunavailablebudget::KIND,
+];
 
 /// What the API server has to know of a kind.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! How the API's types are read and written.
 //!
-//! Every struct of the API is declared with [`api!`], every set of words with [`words!`], so that the rules below hold
-//! without an attribute on each field:
+//! Every struct of the API is declared with [`api!`], every set of words with [`words!`], every number-or-text with
+//! [`int_or_text!`], so that the rules below hold without an attribute on each field:
 //!
 //! - Names are camelCase on the wire.
 //! - A field that is missing or `null` reads as its empty value; a field nobody knows is passed over.
@@ -10,7 +10,10 @@
 //! - A word that this release does not know is kept and written back as it came.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Is there nothing to write? Fields that are blank and not `required` are left out.
@@ -238,19 +241,129 @@ macro_rules! words {
 
 /// Reads a word without allocating when it is known.
 pub(crate) fn word<'de, D: Deserializer<'de>, T: for<'a> From<&'a str>>(from: D) -> Result<T, D::Error> {
-    struct Word<T>(std::marker::PhantomData<T>);
+    struct Word<T>(PhantomData<T>);
 
-    impl<T: for<'a> From<&'a str>> serde::de::Visitor<'_> for Word<T> {
+    impl<T: for<'a> From<&'a str>> Visitor<'_> for Word<T> {
         type Value = T;
 
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a string")
         }
 
-        fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<T, E> {
+        fn visit_str<E: Error>(self, word: &str) -> Result<T, E> {
             Ok(T::from(word))
         }
     }
 
-    from.deserialize_str(Word(std::marker::PhantomData))
+    from.deserialize_str(Word(PhantomData))
+}
+
+/// Declares a field's type that takes an integer or a text. The text is kept as it was written; the type's own methods judge it.
+macro_rules! int_or_text {
+    ($(#[doc = $doc:literal])* pub enum $name:ident, expecting $expecting:literal) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, PartialEq, Eq)]
+        pub enum $name {
+            /// A number.
+            Int(i32),
+            /// A text.
+            Text(Box<str>),
+        }
+
+        impl From<i32> for $name {
+            fn from(number: i32) -> Self {
+                Self::Int(number)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::Text(text.into())
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    Self::Int(number) => std::fmt::Display::fmt(number, f),
+                    Self::Text(text) => std::fmt::Display::fmt(text, f),
+                }
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    Self::Int(number) => std::fmt::Debug::fmt(number, f),
+                    Self::Text(text) => std::fmt::Debug::fmt(text, f),
+                }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    Self::Int(number) => to.serialize_i32(*number),
+                    Self::Text(text) => to.serialize_str(text),
+                }
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                $crate::wire::int_or_text(from, $expecting, Self::Int, Self::Text)
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $crate::schema::int_or_string()
+            }
+        }
+    };
+}
+
+/// Reads an integer or a text.
+pub(crate) fn int_or_text<'de, D: Deserializer<'de>, T>(
+    from: D,
+    expecting: &'static str,
+    int: fn(i32) -> T,
+    text: fn(Box<str>) -> T,
+) -> Result<T, D::Error> {
+    struct Either<T>(&'static str, fn(i32) -> T, fn(Box<str>) -> T);
+
+    impl<T> Visitor<'_> for Either<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+            i32::try_from(number)
+                .map(self.1)
+                .map_err(|_| E::custom(format_args!("{number} is out of range")))
+        }
+
+        fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+            i32::try_from(number)
+                .map(self.1)
+                .map_err(|_| E::custom(format_args!("{number} is out of range")))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+            Ok((self.2)(text.into()))
+        }
+    }
+
+    from.deserialize_any(Either(expecting, int, text))
 }

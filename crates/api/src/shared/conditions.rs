@@ -8,7 +8,22 @@ words! {
 }
 
 api! {
-    /// A condition of a job.
+    /// One aspect of the object's state.
+    pub struct Condition {
+        /// What the condition is about.
+        #[serde(rename = "type")]
+        required type_: String,
+        /// `True`, `False` or `Unknown`.
+        required status: ConditionStatus,
+        /// When the status last changed.
+        last_transition_time: Option<Time>,
+        /// Why the status is what it is, in one word.
+        reason: String,
+        /// Details for people.
+        message: String,
+    }
+
+    /// One aspect of the state of a job.
     pub struct JobCondition {
         /// What the condition is about.
         #[serde(rename = "type")]
@@ -21,7 +36,7 @@ api! {
         last_transition_time: Option<Time>,
         /// Why the status is what it is, in one word.
         reason: String,
-        /// The same for people.
+        /// Details for people.
         message: String,
     }
 }
