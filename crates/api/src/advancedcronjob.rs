@@ -1,7 +1,8 @@
-//! AdvancedCronJob: starts a Job, a BroadcastJob or an ImageListPullJob by the clock. v1beta1 adds the ImageListPullJob.
+//! AdvancedCronJob: starts a Job, a BroadcastJob or an ImageListPullJob by the clock. v1beta1 adds the
+//! ImageListPullJob.
 //!
-//! The API server empties the metadata of the two kruise templates, as it always did; only that of a Job template reaches
-//! the jobs.
+//! The API server empties the metadata of the two kruise templates, as it always did; only that of a Job template
+//! reaches the jobs.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -40,14 +41,14 @@ pub mod v1alpha1 {
     api! {
         /// When to start what.
         pub struct AdvancedCronJobSpec {
-            /// When to start: minute, hour, day of month, month, day of week, or @daily and the like.
+            /// When to start: minute, hour, day of month, month, day of week, or `@daily` and the like.
             #[schema(extend("minLength" = 0))]
             required schedule: String,
-            /// Time zone of the schedule, such as Europe/Berlin; that of the manager when not given.
+            /// Time zone of the schedule, such as `Europe/Berlin`; that of the manager when not given.
             time_zone: Option<String>,
             /// Seconds by which a start may be late; a later one is left out.
             starting_deadline_seconds: Option<i64>,
-            /// What to do while an earlier job still runs: Allow both, Forbid the new one, Replace the old one.
+            /// What to do while an earlier job still runs: `Allow` both, `Forbid` the new one, `Replace` the old one.
             #[schema(extend("enum" = ["Allow", "Forbid", "Replace"]))]
             concurrency_policy: ConcurrencyPolicy,
             /// True starts no more jobs; those that run go on.
@@ -88,14 +89,14 @@ pub mod v1beta1 {
     api! {
         /// When to start what.
         pub struct AdvancedCronJobSpec {
-            /// When to start: minute, hour, day of month, month, day of week, or @daily and the like.
+            /// When to start: minute, hour, day of month, month, day of week, or `@daily` and the like.
             #[schema(extend("minLength" = 0))]
             required schedule: String,
-            /// Time zone of the schedule, such as Europe/Berlin; that of the manager when not given.
+            /// Time zone of the schedule, such as `Europe/Berlin`; that of the manager when not given.
             time_zone: Option<String>,
             /// Seconds by which a start may be late; a later one is left out.
             starting_deadline_seconds: Option<i64>,
-            /// What to do while an earlier job still runs: Allow both, Forbid the new one, Replace the old one.
+            /// What to do while an earlier job still runs: `Allow` both, `Forbid` the new one, `Replace` the old one.
             #[schema(extend("enum" = ["Allow", "Forbid", "Replace"]))]
             concurrency_policy: ConcurrencyPolicy,
             /// True starts no more jobs; those that run go on.
@@ -114,7 +115,7 @@ pub mod v1beta1 {
             job_template: JobTemplate,
             /// Starts a BroadcastJob.
             broadcast_job_template: Option<BroadcastJobTemplate>,
-            /// Starts an ImageListPullJob; not together with concurrencyPolicy Allow.
+            /// Starts an ImageListPullJob; needs `concurrencyPolicy` `Forbid` or `Replace`.
             image_list_pull_job_template: Option<ImageListPullJobTemplate>,
         }
 

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::raw::PodTemplate;
 use crate::registry::{Column, KindInfo, VersionInfo};
 use crate::shared::IntOrPercent;
+use crate::shared::completion::CompletionPolicy;
 use crate::shared::conditions::JobCondition;
 
 /// The registry's entry.
@@ -51,14 +52,6 @@ pub mod v1beta1 {
 }
 
 words! {
-    /// When a BroadcastJob is done.
-    pub enum CompletionPolicyType {
-        /// When every fitting node has run its Pod.
-        Always,
-        /// Not at all: nodes that join later get a Pod too.
-        Never,
-    }
-
     /// What happens when a Pod fails.
     pub enum FailurePolicyType {
         /// The job fails and its active Pods are deleted.
@@ -95,17 +88,6 @@ api! {
         paused: bool,
         /// What happens when a Pod fails.
         failure_policy: FailurePolicy,
-    }
-
-    /// When the job is done and when it is removed.
-    pub struct CompletionPolicy {
-        /// `Always`: done when every fitting node has run its Pod. `Never`: goes on for nodes that join later.
-        #[serde(rename = "type")]
-        type_: CompletionPolicyType,
-        /// Seconds after which a job of type `Always` fails if it is still active.
-        active_deadline_seconds: Option<i64>,
-        /// Seconds after its end when a job of type `Always` is deleted; kept when not given.
-        ttl_seconds_after_finished: Option<i32>,
     }
 
     /// What happens when a Pod fails.

@@ -1,8 +1,8 @@
 //! ContainerRecreateRequest: restarts chosen containers of a running Pod in place.
 //!
-//! The webhook notes what the containers look like when the request is made, the manager watches deadlines and readiness, and
-//! the daemon of the Pod's node stops the containers. v1alpha1 has two parts of the status in annotations instead:
-//! `conditions` and `containerStatusSnapshot`.
+//! The webhook notes what the containers look like when the request is made, the manager watches deadlines and
+//! readiness, and the daemon of the Pod's node stops the containers. v1alpha1 has two parts of the status in
+//! annotations instead: `conditions` and `containerStatusSnapshot`.
 
 use k8s_openapi::api::core::v1::{ContainerPort, ExecAction, HTTPGetAction, TCPSocketAction};
 
@@ -56,7 +56,7 @@ pub mod v1alpha1 {
 
         /// How to go about it.
         pub struct RecreateStrategy {
-            /// Fail ends the request with the first container that cannot be stopped, Ignore goes on with the others.
+            /// `Fail` ends the request when a container cannot be stopped, `Ignore` goes on with the others.
             failure_policy: FailurePolicy,
             /// True waits until one container is back before the next is stopped.
             ordered_recreate: bool,
@@ -72,7 +72,7 @@ pub mod v1alpha1 {
 
         /// How far the request has come.
         pub struct ContainerRecreateRequestStatus {
-            /// Pending, Recreating or Completed; each container's own outcome is in containerRecreateStates.
+            /// `Pending`, `Recreating` or `Completed`; each container's own outcome is in `containerRecreateStates`.
             required phase: RecreatePhase,
             /// When the request ended.
             completion_time: Option<Time>,
@@ -86,7 +86,7 @@ pub mod v1alpha1 {
         pub struct RecreateState {
             /// Name of the container.
             required name: String,
-            /// Pending, Recreating, Succeeded or Failed.
+            /// `Pending`, `Recreating`, `Succeeded` or `Failed`.
             required phase: RecreatePhase,
             /// What went wrong, for people.
             message: String,
@@ -98,11 +98,10 @@ pub mod v1alpha1 {
 
 /// Version v1beta1.
 pub mod v1beta1 {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::{FailurePolicy, RecreateContainer, RecreatePhase};
-    use crate::shared::conditions::Condition;
+    use crate::shared::standard_condition::StandardCondition;
 
     kind! {
         /// Restarts chosen containers of a running Pod in place.
@@ -131,7 +130,7 @@ pub mod v1beta1 {
 
         /// How to go about it.
         pub struct RecreateStrategy {
-            /// Fail ends the request with the first container that cannot be stopped, Ignore goes on with the others.
+            /// `Fail` ends the request when a container cannot be stopped, `Ignore` goes on with the others.
             #[schema(extend("enum" = ["Fail", "Ignore"]))]
             failure_policy: FailurePolicy,
             /// True waits until one container is back before the next is stopped.
@@ -151,7 +150,7 @@ pub mod v1beta1 {
 
         /// How far the request has come.
         pub struct ContainerRecreateRequestStatus {
-            /// Pending, Recreating or Completed; each container's own outcome is in containerRecreateStates.
+            /// `Pending`, `Recreating` or `Completed`; each container's own outcome is in `containerRecreateStates`.
             #[schema(extend("enum" = ["Pending", "Recreating", "Succeeded", "Failed", "Completed"]))]
             required phase: RecreatePhase,
             /// When the request ended.
@@ -162,19 +161,16 @@ pub mod v1beta1 {
             container_recreate_states: Vec<RecreateState>,
             /// What the kubelet last said about the containers; the daemon learns their readiness from it.
             container_status_snapshot: Vec<ContainerStatusSnapshot>,
-            /// PreRecreateGrace says since when the Pod is held not ready.
-            #[schema(
-                with = "Vec<meta::Condition>",
-                extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
-            )]
-            conditions: Vec<Condition>,
+            /// `PreRecreateGrace` says since when the Pod is held not ready.
+            #[schema(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+            conditions: Vec<StandardCondition>,
         }
 
         /// How far a container is.
         pub struct RecreateState {
             /// Name of the container.
             required name: String,
-            /// Pending, Recreating, Succeeded or Failed.
+            /// `Pending`, `Recreating`, `Succeeded` or `Failed`.
             #[schema(extend("enum" = ["Pending", "Recreating", "Succeeded", "Failed", "Completed"]))]
             required phase: RecreatePhase,
             /// What went wrong, for people.
@@ -229,7 +225,7 @@ api! {
         required name: String,
         /// What to do before the container is stopped; copied from the Pod.
         pre_stop: Option<PreStop>,
-        /// Ports of the container, for a preStop request to a named port; copied from the Pod.
+        /// Ports of the container, for a `preStop` request to a named port; copied from the Pod.
         ports: Vec<ContainerPort>,
         /// The container as it was when the request was made; copied from the Pod.
         status_context: Option<StatusContext>,

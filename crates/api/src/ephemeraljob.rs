@@ -1,4 +1,6 @@
 //! EphemeralJob: adds ephemeral containers to running Pods and follows them to their end. There is only v1alpha1.
+//!
+//! A missing selector is kept apart from an empty one: nothing instead of every Pod of the namespace.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -60,7 +62,7 @@ pub mod v1alpha1 {
 
         /// The containers to add.
         pub struct EphemeralContainerTemplate {
-            /// The containers; terminationMessagePolicy and imagePullPolicy have to be given.
+            /// The containers; `terminationMessagePolicy` and `imagePullPolicy` have to be given.
             required ephemeral_containers: EphemeralContainers,
         }
     }
@@ -89,13 +91,13 @@ words! {
 api! {
     /// How far the job has come.
     pub struct EphemeralJobStatus {
-        /// Initialized, MatchedEmpty, JobSucceeded, JobFailed or JobError, as far as they have come.
+        /// `Initialized`, `MatchedEmpty`, `JobSucceeded`, `JobFailed` or `JobError`, as far as they have come.
         conditions: Vec<JobCondition>,
         /// When the controller first saw the job.
         start_time: Option<Time>,
         /// When the job ended.
         completion_time: Option<Time>,
-        /// Waiting, Running, Succeeded, Failed, Paused, Error or Unknown.
+        /// `Waiting`, `Running`, `Succeeded`, `Failed`, `Paused`, `Error` or `Unknown`.
         phase: EphemeralJobPhase,
         /// Pods that are chosen.
         #[serde(rename = "match")]

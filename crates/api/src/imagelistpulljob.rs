@@ -1,5 +1,5 @@
-//! ImageListPullJob: pulls several images onto many nodes ahead of time, by one ImagePullJob for each image. Both versions
-//! have the same shape.
+//! ImageListPullJob: pulls several images onto many nodes ahead of time, by one ImagePullJob for each image. Both
+//! versions have the same shape.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 
@@ -54,11 +54,11 @@ api! {
         required images: Vec<String>,
         /// Secrets of this namespace with which to log in to the registries.
         pull_secrets: Vec<String>,
-        /// The nodes to pull onto; all when neither this nor podSelector is given.
+        /// The nodes to pull onto; all when neither this nor `podSelector` is given.
         selector: Option<NodeChoice>,
-        /// Pull onto the nodes of the Pods of this namespace that match; not together with selector.
+        /// Pull onto the nodes of the Pods of this namespace that match; not together with `selector`.
         pod_selector: Option<LabelSelector>,
-        /// Most nodes that pull the same image at the same time, a whole number; 1 when not given, 0 holds the job back.
+        /// Most nodes that pull one image at the same time, a whole number; 1 when not given, 0 holds the job back.
         parallelism: Option<IntOrPercent>,
         /// How long and how often to try each image on each node.
         pull_policy: Option<PullPolicy>,
@@ -66,7 +66,7 @@ api! {
         required completion_policy: CompletionPolicy,
         /// Labels and annotations of the sandbox that the container runtime is told while it pulls.
         sandbox_config: Option<SandboxConfig>,
-        /// Always asks the registry each time, IfNotPresent (when not given) pulls only what is missing.
+        /// `Always` asks the registry each time, `IfNotPresent` (when not given) pulls only what is missing.
         image_pull_policy: ImagePullPolicy,
     }
 

@@ -48,13 +48,13 @@ pub mod v1beta1 {
 api! {
     /// Which image to pull, where and how.
     pub struct ImagePullJobSpec {
-        /// The image, with tag or digest; latest when neither is given.
+        /// The image, with tag or digest; the tag `latest` when neither is given.
         required image: String,
         /// Secrets of this namespace with which to log in to the registry; cannot be changed later.
         pull_secrets: Vec<String>,
-        /// The nodes to pull onto; all when neither this nor podSelector is given.
+        /// The nodes to pull onto; all when neither this nor `podSelector` is given.
         selector: Option<NodeChoice>,
-        /// Pull onto the nodes of the Pods of this namespace that match; not together with selector.
+        /// Pull onto the nodes of the Pods of this namespace that match; not together with `selector`.
         pod_selector: Option<LabelSelector>,
         /// Most nodes that pull at the same time, a whole number; 1 when not given, 0 holds the job back.
         parallelism: Option<IntOrPercent>,
@@ -64,7 +64,7 @@ api! {
         required completion_policy: CompletionPolicy,
         /// Labels and annotations of the sandbox that the container runtime is told while it pulls.
         sandbox_config: Option<SandboxConfig>,
-        /// Always asks the registry each time, IfNotPresent (when not given) pulls only what is missing.
+        /// `Always` asks the registry each time, `IfNotPresent` (when not given) pulls only what is missing.
         image_pull_policy: ImagePullPolicy,
     }
 

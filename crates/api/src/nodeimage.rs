@@ -1,7 +1,8 @@
-//! NodeImage: the images that one node is to have, and how far it is with them. One object per node, with the node's name.
+//! NodeImage: the images that one node is to have, and how far it is with them. One object per node, with the node's
+//! name.
 //!
-//! ImagePullJobs write the spec, the node's daemon answers in the status. A higher `version` of a tag asks for another pull.
-//! v1beta1 adds `mode` to the references of secrets.
+//! ImagePullJobs write the spec, the node's daemon answers in the status. A higher `version` of a tag asks for another
+//! pull. v1beta1 adds `mode` to the references of secrets.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +114,7 @@ pub mod v1beta1 {
             namespace: String,
             /// Name of the secret.
             name: String,
-            /// batch marks a copy that several jobs share; it stays as long as the image.
+            /// `batch` marks a copy that several jobs share; it stays as long as the image.
             mode: SecretMode,
         }
     }
@@ -144,7 +145,7 @@ words! {
 api! {
     /// A tag of an image that the node is to have.
     pub struct ImageTagSpec {
-        /// The tag, or a digest such as sha256:0123.
+        /// The tag, or a digest such as `sha256:0123…`.
         required tag: String,
         /// When the tag was added or last asked for.
         created_at: Option<Time>,
@@ -154,7 +155,7 @@ api! {
         pull_policy: Option<ImageTagPullPolicy>,
         /// The jobs that want this tag; it goes when all of them are gone.
         owner_references: Vec<ObjectReference>,
-        /// Always asks the registry each time, IfNotPresent pulls only what is missing.
+        /// `Always` asks the registry each time, `IfNotPresent` pulls only what is missing.
         image_pull_policy: ImagePullPolicy,
     }
 
@@ -198,7 +199,7 @@ api! {
     pub struct ImageTagStatus {
         /// The tag, or a digest.
         required tag: String,
-        /// Waiting, Pulling, Succeeded or Failed.
+        /// `Waiting`, `Pulling`, `Succeeded` or `Failed`.
         required phase: ImagePullPhase,
         /// Percentage of the image that has been pulled.
         progress: i32,
@@ -219,7 +220,7 @@ api! {
     pub struct SyncStatus {
         /// When it was made.
         sync_at: Option<Time>,
-        /// Succeeded or Failed.
+        /// `Succeeded` or `Failed`.
         status: SyncStatusPhase,
         /// What went wrong, for people.
         message: String,

@@ -1,5 +1,5 @@
-//! NodePodProbe: the custom probes that the daemon of one node runs, and what they found. One object per node, with the node's
-//! name. PodProbeMarkers write the spec, the daemon answers in the status. There is only v1alpha1.
+//! NodePodProbe: the custom probes that the daemon of one node runs, and what they found. One object per node, with
+//! the node's name. PodProbeMarkers write the spec, the daemon answers in the status. There is only v1alpha1.
 
 use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -8,8 +8,7 @@ use crate::registry::{KindInfo, VersionInfo};
 use crate::shared::probing::ProbeState;
 
 /// The registry's entry.
-pub const KIND: KindInfo =
-    KindInfo::of::<v1alpha1::NodePodProbe>(&[VersionInfo::of::<v1alpha1::NodePodProbe>(&[])]);
+pub const KIND: KindInfo = KindInfo::of::<v1alpha1::NodePodProbe>(&[VersionInfo::of::<v1alpha1::NodePodProbe>(&[])]);
 
 /// Version v1alpha1.
 pub mod v1alpha1 {
@@ -48,7 +47,7 @@ api! {
 
     /// A probe of a container.
     pub struct ContainerProbe {
-        /// Name of the PodProbeMarker and of its probe, with # between.
+        /// Name of the PodProbeMarker and of its probe, with `#` between.
         required name: String,
         /// Name of the container.
         required container_name: String,
@@ -76,9 +75,9 @@ api! {
 
     /// What a probe found.
     pub struct ContainerProbeState {
-        /// Name of the PodProbeMarker and of its probe, with # between.
+        /// Name of the PodProbeMarker and of its probe, with `#` between.
         required name: String,
-        /// Succeeded, Failed or Unknown.
+        /// `Succeeded`, `Failed` or `Unknown`.
         required state: ProbeState,
         /// When the last check was made.
         last_probe_time: Option<Time>,

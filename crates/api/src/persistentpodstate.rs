@@ -1,6 +1,7 @@
 //! PersistentPodState: brings the Pods of a StatefulSet back to the topology they ran in before.
 //!
-//! The versions differ in one name: lists of topology keys are called `nodeTopologyKeys` in v1alpha1, `keys` in v1beta1.
+//! The versions differ in one name: lists of topology keys are called `nodeTopologyKeys` in v1alpha1, `keys` in
+//! v1beta1.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,7 @@ pub mod v1alpha1 {
             required_persistent_topology: Option<NodeTopologyTerm>,
             /// A Pod comes back to nodes that have the same values of these labels, if it can.
             preferred_persistent_topology: Vec<PreferredTopologyTerm>,
-            /// WhenScaled (when not given) forgets Pods that were scaled away, WhenDeleted keeps them with the workload.
+            /// `WhenScaled` (when not given) forgets Pods that were scaled away, `WhenDeleted` remembers them.
             persistent_pod_state_retention_policy: RetentionPolicy,
         }
 
@@ -83,7 +84,7 @@ pub mod v1beta1 {
             required_persistent_topology: Option<NodeTopologyTerm>,
             /// A Pod comes back to nodes that have the same values of these labels, if it can.
             preferred_persistent_topology: Vec<PreferredTopologyTerm>,
-            /// WhenScaled (when not given) forgets Pods that were scaled away, WhenDeleted keeps them with the workload.
+            /// `WhenScaled` (when not given) forgets Pods that were scaled away, `WhenDeleted` remembers them.
             #[schema(extend("enum" = ["WhenScaled", "WhenDeleted"]))]
             persistent_pod_state_retention_policy: RetentionPolicy,
         }

@@ -1,4 +1,7 @@
-//! PodProbeMarker: custom probes whose outcome becomes a condition, labels or annotations of the Pod. There is only v1alpha1.
+//! PodProbeMarker: custom probes whose outcome becomes a condition, labels or annotations of the Pod. There is only
+//! v1alpha1.
+//!
+//! A missing selector is kept apart from an empty one: nothing instead of every Pod of the namespace.
 
 use std::collections::BTreeMap;
 
@@ -36,11 +39,11 @@ api! {
 
     /// A probe, and how its outcome is shown on the Pod.
     pub struct PodContainerProbe {
-        /// Name of the probe, unique in this object, without #.
+        /// Name of the probe, unique in this object, without `#`.
         required name: String,
         /// Name of the container to probe.
         required container_name: String,
-        /// What to check and how often; one of exec, httpGet and tcpSocket.
+        /// What to check and how often; one of `exec`, `httpGet` and `tcpSocket`.
         required probe: Probe,
         /// Labels and annotations to set on the Pod by outcome.
         marker_policy: Vec<MarkerPolicy>,
@@ -50,7 +53,7 @@ api! {
 
     /// Labels and annotations that a Pod has while a probe has one outcome.
     pub struct MarkerPolicy {
-        /// The outcome, Succeeded or Failed.
+        /// The outcome, `Succeeded` or `Failed`.
         required state: ProbeState,
         /// Labels to set; removed again with the other outcome.
         labels: BTreeMap<String, String>,

@@ -1,7 +1,7 @@
 //! PodUnavailableBudget: refuses deletions, evictions and updates that would leave too few Pods available.
 //!
-//! v1alpha1 has two of v1beta1's fields in annotations instead, `protectOperations` and `protectTotalReplicas`, and lacks
-//! `ignoredPodSelector`.
+//! v1alpha1 has two of v1beta1's fields in annotations instead, `protectOperations` and `protectTotalReplicas`, and
+//! lacks `ignoredPodSelector`.
 
 use crate::registry::{Column, Conversion, KindInfo, VersionInfo};
 
@@ -42,13 +42,13 @@ pub mod v1alpha1 {
     api! {
         /// Which Pods to protect, and how many may be away.
         pub struct PodUnavailableBudgetSpec {
-            /// The Pods to protect; either this or targetRef. Cannot be changed later.
+            /// The Pods to protect; either this or `targetRef`. Cannot be changed later.
             selector: Option<LabelSelector>,
-            /// The workload whose Pods to protect; either this or selector. Cannot be changed later.
+            /// The workload whose Pods to protect; either this or `selector`. Cannot be changed later.
             target_ref: Option<TargetReference>,
-            /// Most Pods that may be unavailable, as a number or a percentage; either this or minAvailable.
+            /// Most Pods that may be unavailable, as a number or a percentage; either this or `minAvailable`.
             max_unavailable: Option<IntOrPercent>,
-            /// Fewest Pods that must stay available, as a number or a percentage; either this or maxUnavailable.
+            /// Fewest Pods that must stay available, as a number or a percentage; either this or `maxUnavailable`.
             min_available: Option<IntOrPercent>,
         }
 
@@ -106,15 +106,15 @@ pub mod v1beta1 {
     api! {
         /// Which Pods to protect, against what, and how many may be away.
         pub struct PodUnavailableBudgetSpec {
-            /// The Pods to protect; either this or targetRef. Cannot be changed later.
+            /// The Pods to protect; either this or `targetRef`. Cannot be changed later.
             selector: Option<LabelSelector>,
-            /// The workload whose Pods to protect; either this or selector. Cannot be changed later.
+            /// The workload whose Pods to protect; either this or `selector`. Cannot be changed later.
             target_ref: Option<TargetReference>,
-            /// Most Pods that may be unavailable, as a number or a percentage; either this or minAvailable.
+            /// Most Pods that may be unavailable, as a number or a percentage; either this or `minAvailable`.
             max_unavailable: Option<IntOrPercent>,
-            /// Fewest Pods that must stay available, as a number or a percentage; either this or maxUnavailable.
+            /// Fewest Pods that must stay available, as a number or a percentage; either this or `maxUnavailable`.
             min_available: Option<IntOrPercent>,
-            /// What to protect against: DELETE, UPDATE, EVICT, RESIZE; the first three when empty.
+            /// What to protect against: `DELETE`, `UPDATE`, `EVICT`, `RESIZE`; the first three when empty.
             #[schema(extend("items" = { "type": "string", "enum": ["DELETE", "UPDATE", "EVICT", "RESIZE"] }))]
             protect_operations: Vec<ProtectOperation>,
             /// Number of Pods that percentages are of; that of the workload when not given.

@@ -1,7 +1,7 @@
 //! ResourceDistribution: copies one Secret or ConfigMap into many namespaces and keeps the copies in step.
 //!
-//! The versions differ in two names: `namespaceLabelSelector` and `failedNamespace` in v1alpha1 are `namespaceSelector` and
-//! `failedNamespaces` in v1beta1.
+//! The versions differ in two names: `namespaceLabelSelector` and `failedNamespace` in v1alpha1 are
+//! `namespaceSelector` and `failedNamespaces` in v1beta1.
 
 use crate::registry::{Column, Conversion, KindInfo, VersionInfo};
 
@@ -69,7 +69,7 @@ pub mod v1alpha1 {
             failed: i32,
             /// Generation of the object that the status is about.
             observed_generation: i64,
-            /// What went wrong and where; True is bad.
+            /// What went wrong and where; status `True` is bad.
             conditions: Vec<DistributionCondition>,
         }
 
@@ -78,11 +78,11 @@ pub mod v1alpha1 {
             /// What can go wrong.
             #[serde(rename = "type")]
             required type_: DistributionConditionType,
-            /// True when it has, False when all is well.
+            /// `True` when it has, `False` when all is well.
             required status: ConditionStatus,
             /// When the status last changed.
             last_transition_time: Option<Time>,
-            /// Succeeded, or the text of the last error.
+            /// `Succeeded`, or the text of the last error.
             reason: String,
             /// The namespaces where it went wrong.
             failed_namespace: Vec<String>,
@@ -138,7 +138,7 @@ pub mod v1beta1 {
             failed: i32,
             /// Generation of the object that the status is about.
             observed_generation: i64,
-            /// What went wrong and where; True is bad.
+            /// What went wrong and where; status `True` is bad.
             conditions: Vec<DistributionCondition>,
         }
 
@@ -147,11 +147,11 @@ pub mod v1beta1 {
             /// What can go wrong.
             #[serde(rename = "type")]
             required type_: DistributionConditionType,
-            /// True when it has, False when all is well.
+            /// `True` when it has, `False` when all is well.
             required status: ConditionStatus,
             /// When the status last changed.
             last_transition_time: Option<Time>,
-            /// Succeeded, or the text of the last error.
+            /// `Succeeded`, or the text of the last error.
             reason: String,
             /// The namespaces where it went wrong.
             failed_namespaces: Vec<String>,

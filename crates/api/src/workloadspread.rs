@@ -1,7 +1,8 @@
 //! WorkloadSpread: spreads the Pods of a workload over subsets of nodes without changing the workload.
 //!
-//! The versions differ in two names and in the conditions: `requiredNodeSelectorTerm` and `preferredNodeSelectorTerms` in
-//! v1alpha1 are `requiredNodeSelector` and `preferredNodeSelector` in v1beta1, whose conditions are Kubernetes' standard ones.
+//! The versions differ in two names and in the conditions: `requiredNodeSelectorTerm` and `preferredNodeSelectorTerms`
+//! in v1alpha1 are `requiredNodeSelector` and `preferredNodeSelector` in v1beta1, whose conditions are Kubernetes'
+//! standard ones.
 
 use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -35,7 +36,7 @@ pub mod v1alpha1 {
     use super::{PreferredNodes, ScheduleStrategy, TargetFilter};
     use crate::raw::AnyJson;
     use crate::shared::IntOrPercent;
-    use crate::shared::conditions::ConditionStatus;
+    use crate::shared::conditions::Condition;
     use crate::shared::target::TargetReference;
 
     kind! {
@@ -69,7 +70,7 @@ pub mod v1alpha1 {
             preferred_node_selector_terms: Vec<PreferredNodes>,
             /// Taints that Pods of the subset tolerate.
             tolerations: Vec<Toleration>,
-            /// Most Pods of the subset, as a number or a percentage of the workload's, rounded up; no limit when not given.
+            /// Most Pods, as a number or a percentage of the workload's, rounded up; no limit when not given.
             max_replicas: Option<IntOrPercent>,
             /// Strategic merge patch for Pods of the subset.
             patch: AnyJson,
@@ -91,29 +92,14 @@ pub mod v1alpha1 {
             required name: String,
             /// Pods that there are.
             required replicas: i32,
-            /// Schedulable says whether Pods found a place in the subset.
-            conditions: Vec<SubsetCondition>,
-            /// How many more Pods fit; -1 is no limit.
+            /// `Schedulable` says whether Pods found a place in the subset.
+            conditions: Vec<Condition>,
+            /// How many more Pods fit; `-1` is no limit.
             required missing_replicas: i32,
             /// Pods that were let in and have not been seen yet, with the time.
             creating_pods: BTreeMap<String, Time>,
             /// Pods whose deletion was let through and has not been seen yet, with the time.
             deleting_pods: BTreeMap<String, Time>,
-        }
-
-        /// A condition of a subset.
-        pub struct SubsetCondition {
-            /// What the condition is about: Schedulable.
-            #[serde(rename = "type")]
-            required type_: String,
-            /// True, False or Unknown.
-            required status: ConditionStatus,
-            /// When the status last changed.
-            last_transition_time: Option<Time>,
-            /// Why the status is what it is, in one word.
-            reason: String,
-            /// The same for people.
-            message: String,
         }
     }
 }
@@ -123,13 +109,12 @@ pub mod v1beta1 {
     use std::collections::BTreeMap;
 
     use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::{PreferredNodes, ScheduleStrategy, TargetFilter};
     use crate::raw::AnyJson;
     use crate::shared::IntOrPercent;
-    use crate::shared::conditions::Condition;
+    use crate::shared::standard_condition::StandardCondition;
     use crate::shared::target::TargetReference;
 
     kind! {
@@ -163,7 +148,7 @@ pub mod v1beta1 {
             preferred_node_selector: Vec<PreferredNodes>,
             /// Taints that Pods of the subset tolerate.
             tolerations: Vec<Toleration>,
-            /// Most Pods of the subset, as a number or a percentage of the workload's, rounded up; no limit when not given.
+            /// Most Pods, as a number or a percentage of the workload's, rounded up; no limit when not given.
             max_replicas: Option<IntOrPercent>,
             /// Strategic merge patch for Pods of the subset.
             patch: AnyJson,
@@ -185,13 +170,10 @@ pub mod v1beta1 {
             required name: String,
             /// Pods that there are.
             required replicas: i32,
-            /// Schedulable says whether Pods found a place in the subset.
-            #[schema(
-                with = "Vec<meta::Condition>",
-                extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
-            )]
-            conditions: Vec<Condition>,
-            /// How many more Pods fit; -1 is no limit.
+            /// `Schedulable` says whether Pods found a place in the subset.
+            #[schema(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+            conditions: Vec<StandardCondition>,
+            /// How many more Pods fit; `-1` is no limit.
             required missing_replicas: i32,
             /// Pods that were let in and have not been seen yet, with the time.
             creating_pods: BTreeMap<String, Time>,
@@ -216,25 +198,25 @@ api! {
     pub struct TargetFilter {
         /// The Pods to spread; all when not given.
         selector: Option<LabelSelector>,
-        /// Paths in the workload, such as spec.groups.0.replicas, whose sum is the number of Pods.
+        /// Paths in the workload, such as `spec.groups.0.replicas`, whose sum is the number of Pods.
         replicas_path_list: Vec<String>,
     }
 
     /// What to do with Pods that find no place in their subset.
     pub struct ScheduleStrategy {
-        /// Fixed (when empty) leaves them waiting, Adaptive puts them into a later subset.
+        /// `Fixed` (when empty) leaves them waiting, `Adaptive` puts them into a later subset.
         #[schema(extend("enum" = ["Adaptive", "Fixed", ""]))]
         #[serde(rename = "type")]
         type_: ScheduleStrategyType,
-        /// Settings of Adaptive.
+        /// Settings of `Adaptive`.
         adaptive: Option<AdaptiveStrategy>,
     }
 
-    /// Settings of Adaptive.
+    /// Settings of `Adaptive`.
     pub struct AdaptiveStrategy {
         /// Without effect; kept for old objects.
         disable_simulation_schedule: bool,
-        /// Seconds after which a Pod without a place is deleted, to be made again in a later subset; never when not given.
+        /// Seconds after which a Pod without a place is made again in a later subset; never when not given.
         reschedule_critical_seconds: Option<i32>,
     }
 

@@ -13,12 +13,12 @@ words! {
 api! {
     /// When the job is done and when it is removed.
     pub struct CompletionPolicy {
-        /// Always: done when every chosen node is done. Never: goes on for nodes that join later.
+        /// `Always`: done when every chosen node is done. `Never`: goes on for nodes that join later.
         #[serde(rename = "type")]
         type_: CompletionPolicyType,
-        /// Seconds after which a job of type Always ends even if some nodes are not done.
+        /// Seconds after which a job of type `Always` ends even if some nodes are not done.
         active_deadline_seconds: Option<i64>,
-        /// Seconds after its end when a job of type Always is deleted; kept when not given.
+        /// Seconds after its end when a job of type `Always` is deleted; kept when not given.
         ttl_seconds_after_finished: Option<i32>,
     }
 }
