@@ -1,7 +1,7 @@
 //! NodeImage: the images that one node is to have, and how far it is with them. One object per node, with the node's
 //! name.
 //!
-//! ImagePullJobs write the spec, the node's daemon answers in the status. A higher `version` of a tag asks for another
+//! Jobs write the spec, the node's daemon answers in the status. A higher `version` of a tag asks for another
 //! pull. v1beta1 adds `mode` to the references of secrets.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! NodePodProbe: the custom probes that the daemon of one node runs, and what they found. One object per node, with
-//! the node's name. PodProbeMarkers write the spec, the daemon answers in the status. There is only v1alpha1.
+//! the node's name. The manager writes the spec, the daemon answers in the status. There is only v1alpha1.
 
 use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

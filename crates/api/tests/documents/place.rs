@@ -5,10 +5,15 @@ use serde_json::{Value, json};
 /// One step into a document.
 #[derive(Clone, Debug)]
 enum Step {
+    /// A field of a structure.
     Field(String),
-    Key(String),
-    Item(usize),
+    /// An entry of a map; all entries are alike, and so all have the same key here.
+    Entry,
+    /// The first item of a list.
+    Item,
 }
+
+const KEY: &str = "key";
 
 /// What the schema lets a place hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,29 +26,38 @@ pub(crate) enum Shape {
     Flag,
     List,
     Map,
+    /// Fields that are known, and no others.
     Struct,
+    /// Some fields that are known, others are kept.
+    Open,
+    /// Kept as it comes.
     Anything,
 }
 
 impl Shape {
     fn of(schema: &Value) -> Self {
+        let open = schema.get("x-kubernetes-preserve-unknown-fields").is_some();
         if schema.get("x-kubernetes-int-or-string").is_some() {
             return Self::IntOrText;
         }
-        if schema.get("x-kubernetes-preserve-unknown-fields").is_some() && schema.get("properties").is_none() {
-            return Self::Anything;
-        }
-        match (schema["type"].as_str().unwrap(), schema["format"].as_str()) {
-            ("string", Some("date-time")) => Self::Moment,
-            ("string", _) => Self::Text,
-            ("integer", Some("int64")) => Self::Int64,
-            ("integer", _) => Self::Int32,
-            ("boolean", _) => Self::Flag,
-            ("array", _) => Self::List,
-            ("object", _) if schema.get("additionalProperties").is_some() => Self::Map,
-            ("object", _) if schema.get("properties").is_some() => Self::Struct,
-            // Metadata: the API server knows it.
-            ("object", _) => Self::Anything,
+        match (schema["type"].as_str(), schema["format"].as_str()) {
+            (Some("string"), Some("date-time")) => Self::Moment,
+            (Some("string"), _) => Self::Text,
+            (Some("integer"), Some("int64")) => Self::Int64,
+            (Some("integer"), _) => Self::Int32,
+            (Some("boolean"), _) => Self::Flag,
+            (Some("array"), _) => Self::List,
+            (Some("object"), _) if schema.get("additionalProperties").is_some() => Self::Map,
+            (Some("object"), _) if schema.get("properties").is_some() => {
+                if open {
+                    Self::Open
+                } else {
+                    Self::Struct
+                }
+            }
+            // Metadata has no fields in a schema, but a type that knows them.
+            (Some("object"), _) if !open => Self::Struct,
+            _ if open => Self::Anything,
             other => panic!("{other:?}"),
         }
     }
@@ -58,7 +72,7 @@ impl Shape {
             Self::IntOrText => vec![json!(true), json!(7.5), json!(3_000_000_000_i64), json!({}), json!([])],
             Self::Flag => vec![json!("true"), json!(1), json!({})],
             Self::List => vec![json!({ "a": 1 }), json!("a"), json!(7)],
-            Self::Map | Self::Struct => vec![json!("a"), json!(7), json!(true)],
+            Self::Map | Self::Struct | Self::Open => vec![json!("a"), json!(7), json!(true)],
             Self::Anything => vec![],
         }
     }
@@ -72,21 +86,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `spec.images.nginx.tags[0].tag`
+    /// The path as errors show it: `spec.images.key.tags[0].tag`.
     pub(crate) fn path(&self) -> String {
-        self.written(|key| format!(".{key}"), |index| format!("[{index}]"))
-    }
-
-    /// `spec.images{}.tags[].tag`
-    pub(crate) fn line(&self) -> String {
-        self.written(|_| "{}".to_owned(), |_| "[]".to_owned())
-    }
-
-    fn written(&self, key: impl Fn(&str) -> String, item: impl Fn(usize) -> String) -> String {
         let steps = self.steps.iter().map(|step| match step {
             Step::Field(name) => format!(".{name}"),
-            Step::Key(name) => key(name),
-            Step::Item(index) => item(*index),
+            Step::Entry => format!(".{KEY}"),
+            Step::Item => "[0]".to_owned(),
         });
         steps.collect::<String>().trim_start_matches('.').to_owned()
     }
@@ -96,72 +101,68 @@ impl Place {
         matches!(self.steps.last(), Some(Step::Field(_)))
     }
 
-    /// `apiVersion`, `kind`, `metadata`, which follow rules of their own.
-    pub(crate) fn is_head(&self) -> bool {
-        matches!(self.path().as_str(), "apiVersion" | "kind" | "metadata")
+    /// A document that has only this, or lacks this.
+    pub(crate) fn alone(&self, value: Option<Value>) -> Value {
+        let inside_out = self.steps.iter().rev();
+        let document = inside_out.fold(value, |inner, step| {
+            Some(match (step, inner) {
+                (Step::Field(name), Some(inner)) => json!({ name: inner }),
+                (Step::Entry, Some(inner)) => json!({ KEY: inner }),
+                (Step::Item, Some(inner)) => json!([inner]),
+                (Step::Field(_) | Step::Entry, None) => json!({}),
+                (Step::Item, None) => json!([]),
+            })
+        });
+        document.unwrap()
     }
 
     /// The value in a document.
     pub(crate) fn of<'a>(&self, document: &'a mut Value) -> &'a mut Value {
         self.steps.iter().fold(document, |value, step| match step {
-            Step::Field(name) | Step::Key(name) => &mut value[name],
-            Step::Item(index) => &mut value[index],
+            Step::Field(name) => &mut value[name],
+            Step::Entry => &mut value[KEY],
+            Step::Item => &mut value[0],
         })
-    }
-
-    /// Takes a field out of a document.
-    pub(crate) fn remove_from(&self, document: &mut Value) {
-        let (last, parents) = self.steps.split_last().unwrap();
-        let parent = Self {
-            steps: parents.to_vec(),
-            shape: Shape::Struct,
-        };
-        let Step::Field(name) = last else {
-            panic!("{} is not a field", self.path())
-        };
-        parent.of(document).as_object_mut().unwrap().remove(name);
     }
 }
 
-/// Every place of a document that its schema knows.
-pub(crate) fn places(document: &Value, schema: &Value) -> Vec<Place> {
+/// Every place of a field that its schema knows.
+pub(crate) fn places(field: &str, schema: &Value) -> Vec<Place> {
     let mut places = Vec::new();
-    visit(&mut Vec::new(), document, schema, &mut places);
+    visit(&mut vec![Step::Field(field.to_owned())], schema, &mut places);
     places
 }
 
-fn visit(steps: &mut Vec<Step>, value: &Value, schema: &Value, places: &mut Vec<Place>) {
-    let shape = Shape::of(schema);
-    if !steps.is_empty() {
-        places.push(Place {
-            steps: steps.clone(),
-            shape,
-        });
-    }
-    let mut step = |step: Step, value: &Value, schema: &Value| {
+fn visit(steps: &mut Vec<Step>, schema: &Value, places: &mut Vec<Place>) {
+    places.push(Place {
+        steps: steps.clone(),
+        shape: Shape::of(schema),
+    });
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let fields = fields.map(|(name, schema)| (Step::Field(name.clone()), schema));
+    let entry = schema.get("additionalProperties").map(|schema| (Step::Entry, schema));
+    let item = schema.get("items").map(|schema| (Step::Item, schema));
+    for (step, schema) in fields.chain(entry).chain(item) {
         steps.push(step);
-        visit(steps, value, schema, places);
+        visit(steps, schema, places);
         steps.pop();
-    };
-    match (shape, value) {
-        (Shape::Struct, Value::Object(fields)) => {
-            for (name, field) in fields {
-                let schema = schema["properties"]
-                    .get(name)
-                    .unwrap_or_else(|| panic!("no field {name}"));
-                step(Step::Field(name.clone()), field, schema);
-            }
+    }
+}
+
+/// A document with every field that its schema knows.
+pub(crate) fn sample(schema: &Value) -> Value {
+    match Shape::of(schema) {
+        Shape::Text => schema["enum"][0].as_str().map_or(json!("text"), |word| json!(word)),
+        Shape::Moment => json!("2024-03-01T10:00:00Z"),
+        Shape::Int32 | Shape::Int64 => json!(3),
+        Shape::IntOrText => json!("30%"),
+        Shape::Flag => json!(true),
+        Shape::List => json!([sample(&schema["items"])]),
+        Shape::Map => json!({ KEY: sample(&schema["additionalProperties"]) }),
+        Shape::Struct | Shape::Open => {
+            let fields = schema["properties"].as_object().into_iter().flatten();
+            fields.map(|(name, field)| (name.clone(), sample(field))).collect()
         }
-        (Shape::Map, Value::Object(entries)) => {
-            for (key, entry) in entries {
-                step(Step::Key(key.clone()), entry, &schema["additionalProperties"]);
-            }
-        }
-        (Shape::List, Value::Array(items)) => {
-            for (index, item) in items.iter().enumerate() {
-                step(Step::Item(index), item, &schema["items"]);
-            }
-        }
-        _ => {}
+        Shape::Anything => json!({ "name": "text" }),
     }
 }
