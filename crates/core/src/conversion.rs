@@ -11,12 +11,12 @@ mod review;
 pub use crate::shared::convert::{ConvertError, Rules, Warning};
 pub use review::{BadReview, Reviewed, review};
 
-use crate::names::group::{APPS, POLICY, V1ALPHA1, V1BETA1};
 use crate::shared::tree::Object;
 use crate::{
     advancedcronjob, cloneset, containerrecreaterequest, daemonset, nodeimage, persistentpodstate,
     podunavailablebudget, resourcedistribution, sidecarset, statefulset, uniteddeployment, workloadspread,
 };
+use kruise_api::names::group::{APPS, POLICY, V1ALPHA1, V1BETA1};
 use serde_json::Value;
 
 /// A kind that exists as v1alpha1 and v1beta1.

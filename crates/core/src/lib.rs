@@ -11,7 +11,6 @@ pub mod cloneset;
 pub mod containerrecreaterequest;
 pub mod conversion;
 pub mod daemonset;
-mod names;
 pub mod nodeimage;
 pub mod persistentpodstate;
 pub mod podunavailablebudget;

@@ -9,10 +9,10 @@
 //! while a request is being carried out, so an object without a status has none of them to convert; a status of its
 //! own would need a phase, and there is none to give. Other conditions, and a false one, are lost in v1alpha1.
 
-use crate::names::{annotation, condition};
 use crate::shared::convert::{ConvertError, Rules, Warning};
 use crate::shared::tree::{Object, child, metadata, set_metadata};
 use jiff::Timestamp;
+use kruise_api::names::{annotation, condition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ pub fn down(object: &mut Object, warnings: &mut Vec<Warning>) -> Result<(), Conv
     };
     let snapshot = status.remove("containerStatusSnapshot");
     let conditions = status.remove("conditions");
-    if let Some(text) = snapshot.and_then(|snapshot| annotation_of_snapshot(snapshot, warnings)) {
+    if let Some(text) = snapshot.and_then(|snapshot| annotation_of_snapshot(&snapshot, warnings)) {
         set_metadata(object, "annotations", annotation::CRR_CONTAINER_STATUSES, text);
     }
     let grace = conditions
@@ -93,38 +93,33 @@ pub fn down(object: &mut Object, warnings: &mut Vec<Warning>) -> Result<(), Conv
 }
 
 fn snapshot_of_annotation(object: &Object, warnings: &mut Vec<Warning>) -> Option<Value> {
-    let text = metadata(object, "annotations", annotation::CRR_CONTAINER_STATUSES).filter(|text| !text.is_empty())?;
+    let name = annotation::CRR_CONTAINER_STATUSES;
+    let text = metadata(object, "annotations", name).filter(|text| !text.is_empty())?;
     let parsed = serde_json::from_str::<Option<Vec<ContainerStatus>>>(text);
-    match parsed.and_then(serde_json::to_value) {
-        Ok(snapshot) => snapshot
-            .as_array()
-            .is_some_and(|list| !list.is_empty())
-            .then_some(snapshot),
-        Err(_) => {
-            let name = annotation::CRR_CONTAINER_STATUSES;
-            warnings.push(Warning::annotation(name, text, "not a JSON list of container statuses"));
-            None
-        }
-    }
+    let Ok(snapshot) = parsed.and_then(serde_json::to_value) else {
+        warnings.push(Warning::annotation(name, text, "not a JSON list of container statuses"));
+        return None;
+    };
+    snapshot
+        .as_array()
+        .is_some_and(|list| !list.is_empty())
+        .then_some(snapshot)
 }
 
-fn annotation_of_snapshot(snapshot: Value, warnings: &mut Vec<Warning>) -> Option<String> {
+fn annotation_of_snapshot(snapshot: &Value, warnings: &mut Vec<Warning>) -> Option<String> {
     if snapshot.is_null() || snapshot.as_array().is_some_and(Vec::is_empty) {
         return None;
     }
-    let text = serde_json::to_string(&snapshot).unwrap_or_default();
-    let list = serde_json::from_value::<Vec<ContainerStatus>>(snapshot);
-    match list.and_then(|list| serde_json::to_string(&list)) {
-        Ok(text) => Some(text),
-        Err(_) => {
-            warnings.push(Warning {
-                field: "status.containerStatusSnapshot".into(),
-                value: text,
-                reason: "not a list of container statuses",
-            });
-            None
-        }
+    let list = Vec::<ContainerStatus>::deserialize(snapshot);
+    let text = list.and_then(|list| serde_json::to_string(&list)).ok();
+    if text.is_none() {
+        warnings.push(Warning {
+            field: "status.containerStatusSnapshot".into(),
+            value: snapshot.to_string(),
+            reason: "not a list of container statuses",
+        });
     }
+    text
 }
 
 fn grace_of_annotation(object: &Object, warnings: &mut Vec<Warning>) -> Option<String> {

@@ -8,9 +8,9 @@
 //!
 //! Setting `partitionedScaling` to false does not touch the annotation, so a later v1alpha1 write brings it back.
 
-use crate::names::annotation;
 use crate::shared::convert::{ConvertError, Rules, Warning};
 use crate::shared::tree::{Object, child, child_or_new, drop_empty, each, metadata, set_metadata};
+use kruise_api::names::annotation;
 use serde_json::Value;
 
 pub const RULES: Rules = Rules {

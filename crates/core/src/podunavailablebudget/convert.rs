@@ -11,9 +11,9 @@
 //! honours an annotation whose field is not set. A value that v1beta1 would refuse is left out with a warning; an
 //! error would make every list that holds the object unreadable.
 
-use crate::names::annotation;
 use crate::shared::convert::{ConvertError, Rules, Warning};
 use crate::shared::tree::{Object, child, metadata, set_metadata};
+use kruise_api::names::annotation;
 use serde_json::Value;
 
 const OPERATIONS: [&str; 4] = ["DELETE", "UPDATE", "EVICT", "RESIZE"];

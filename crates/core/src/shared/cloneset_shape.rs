@@ -13,9 +13,9 @@
 //! v1beta1 write of the object fail. The annotation itself is kept in any case, so a v1alpha1 user sees no change.
 //! The three pre-download *fields* that the v1alpha1 schema shows have never had an effect and do not get one here.
 
-use crate::names::{annotation, label};
 use crate::shared::convert::Warning;
 use crate::shared::tree::{Object, child, child_or_new, drop_empty, metadata, set_metadata, take_child};
+use kruise_api::names::{annotation, label};
 use serde_json::{Map, Value};
 
 /// Fields that moved from `updateStrategy` into `updateStrategy.rollingUpdate`.

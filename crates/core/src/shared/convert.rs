@@ -71,8 +71,8 @@ impl Rules {
         renamed: &[],
         only_v1alpha1: &[],
         only_v1beta1: &[],
-        up: nothing,
-        down: nothing,
+        up: |_, _| Ok(()),
+        down: |_, _| Ok(()),
     };
 
     /// Turns v1alpha1 into v1beta1 in place.
@@ -102,8 +102,4 @@ fn drop_all(object: &mut Object, paths: &[&str]) {
     for path in paths {
         drop_field(object, path);
     }
-}
-
-fn nothing(_: &mut Object, _: &mut Vec<Warning>) -> Result<(), ConvertError> {
-    Ok(())
 }

@@ -7,9 +7,9 @@
 //!
 //! `spec.namespace` is not restored: the selector means the same and both versions have it.
 
-use crate::names::label;
 use crate::shared::convert::{ConvertError, Rules, Warning};
 use crate::shared::tree::{Object, child, drop_empty, metadata, set_metadata};
+use kruise_api::names::label;
 use serde_json::{Value, json};
 
 pub const RULES: Rules = Rules {
