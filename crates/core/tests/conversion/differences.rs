@@ -32,6 +32,7 @@ const fn row(
 const REFUSED: &str = "v1beta1 would refuse the value in every later write; it stays in the annotation only";
 const OLD_SHAPE: &str = "the original forgets a CloneSet template in the shape of 1.9, we translate it";
 const FALLBACK: &str = "an annotation whose field is not set still counts, so the way down does not delete it";
+const SPELLING: &str = "an annotation that says the same as its field is left as the user wrote it";
 const REQUIRED: &str = "required by v1beta1; the original writes null, which its own schema refuses";
 const EMPTY_MESSAGE: &str = "filled on the way up because v1beta1 requires it; the original drops it again when empty";
 // The recording shows something else than a conversion.
@@ -177,66 +178,66 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     ),
     row(
         "podunavailablebudget",
+        &["v1beta1-annotations", "v1beta1-fields", EQUAL],
+        "roundtrip",
+        "spec.protectOperations",
+        NO_CONVERTER,
+    ),
+    row(
+        "podunavailablebudget",
+        &["v1beta1-annotations", "v1beta1-fields", EQUAL],
+        "roundtrip",
+        "spec.protectTotalReplicas",
+        NO_CONVERTER,
+    ),
+    row(
+        "podunavailablebudget",
+        &[EQUAL],
+        "down",
+        "metadata.annotations.pub-protect-operations",
+        NO_CONVERTER,
+    ),
+    row(
+        "podunavailablebudget",
+        &[EQUAL],
+        "up",
+        "spec.protectOperations",
+        NO_CONVERTER,
+    ),
+    row(
+        "podunavailablebudget",
+        &[EQUAL],
+        "up",
+        "spec.protectTotalReplicas",
+        NO_CONVERTER,
+    ),
+    row(
+        "podunavailablebudget",
+        &[EQUAL],
+        "roundtrip",
+        "metadata.annotations.pub-protect-operations",
+        NO_CONVERTER,
+    ),
+    row(
+        "podunavailablebudget",
+        &["v1beta1-fields"],
+        "down",
+        "metadata.annotations",
+        NO_CONVERTER,
+    ),
+    row(
+        "podunavailablebudget",
+        &["v1beta1-fields"],
+        "roundtrip",
+        "metadata.annotations",
+        NO_CONVERTER,
+    ),
+    row(
+        "podunavailablebudget",
         &["v1alpha1-annotations"],
-        "roundtrip",
+        "back",
         "metadata.annotations.pub-protect-operations",
-        NO_CONVERTER,
-    ),
-    row(
-        "podunavailablebudget",
-        &["v1beta1-annotations", "v1beta1-fields", EQUAL],
-        "roundtrip",
-        "spec.protectOperations",
-        NO_CONVERTER,
-    ),
-    row(
-        "podunavailablebudget",
-        &["v1beta1-annotations", "v1beta1-fields", EQUAL],
-        "roundtrip",
-        "spec.protectTotalReplicas",
-        NO_CONVERTER,
-    ),
-    row(
-        "podunavailablebudget",
-        &[EQUAL],
-        "down",
-        "metadata.annotations.pub-protect-operations",
-        NO_CONVERTER,
-    ),
-    row(
-        "podunavailablebudget",
-        &[EQUAL],
-        "up",
-        "spec.protectOperations",
-        NO_CONVERTER,
-    ),
-    row(
-        "podunavailablebudget",
-        &[EQUAL],
-        "up",
-        "spec.protectTotalReplicas",
-        NO_CONVERTER,
-    ),
-    row(
-        "podunavailablebudget",
-        &[EQUAL],
-        "roundtrip",
-        "metadata.annotations.pub-protect-operations",
-        NO_CONVERTER,
-    ),
-    row(
-        "podunavailablebudget",
-        &["v1beta1-fields"],
-        "down",
-        "metadata.annotations",
-        NO_CONVERTER,
-    ),
-    row(
-        "podunavailablebudget",
-        &["v1beta1-fields"],
-        "roundtrip",
-        "metadata.annotations",
-        NO_CONVERTER,
+        SPELLING,
     ),
     row(
         "podunavailablebudget",

@@ -128,7 +128,11 @@ pub(crate) fn recordings(kind: &str) -> Recordings {
 }
 
 pub(crate) fn read(name: &str) -> String {
-    let path = format!("{}/tests/fixtures/conversion/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    read_text(&format!("{name}.json"))
+}
+
+pub(crate) fn read_text(name: &str) -> String {
+    let path = format!("{}/tests/fixtures/conversion/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 

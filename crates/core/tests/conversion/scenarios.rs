@@ -233,7 +233,13 @@ fn containerrecreaterequest_annotations_become_status() {
     assert_eq!(seen["status"]["containerStatusSnapshot"], snapshot);
     let back = flip(&seen);
     assert_eq!(back["status"], json!({"phase": "Recreating"}));
-    let annotations = &back["metadata"]["annotations"];
+    assert_eq!(
+        back["metadata"], metadata,
+        "what says the same is left as it is spelled"
+    );
+    let mut bare = seen;
+    bare["metadata"] = json!({"name": "x"});
+    let annotations = flip(&bare)["metadata"]["annotations"].take();
     assert_eq!(annotations[annotation::CRR_UNREADY_ACQUIRED], "2024-01-02T03:04:05Z");
     let text = "[{\"name\":\"a\",\"ready\":true,\"restartCount\":0,\"new\":1}]";
     assert_eq!(annotations[annotation::CRR_CONTAINER_STATUSES], text);
