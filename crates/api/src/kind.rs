@@ -161,10 +161,9 @@ macro_rules! kind {
             /// Name, namespace, labels, annotations and the server's own book-keeping.
             #[serde(default)]
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-            /// What is wanted.
+            // Without a line of their own these two are explained by their types, in words that fit the kind.
             #[serde(default, deserialize_with = "crate::wire::or_empty")]
             pub spec: $spec,
-            /// What was last seen; written by the controller.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub status: Option<$status>,
         }
