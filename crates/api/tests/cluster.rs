@@ -294,7 +294,7 @@ fn given_fields_left_out_when_created_then_the_schema_defaults_them() {
 
         let sidecarset = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": space.name()}, "spec": {
             "selector": {"matchLabels": {"app": space.name()}}, "imagePullSecrets": [{}], "injectionStrategy": {"revision": {}},
-            "containers": [{"name": "side", "image": "busybox", "resourcesPolicy": {"targetContainersMode": "sum", "resourceExpr": {}}}]}});
+            "containers": [{"name": "side", "image": "busybox", "resourcesPolicy": {"targetContainersMode": "sum", "resourcesExpr": {}}}]}});
         let made = kubectl.create(&sidecarset);
         kubectl.ok(&["delete", "sidecarset", space.name()]);
         assert_eq!(
@@ -496,7 +496,7 @@ fn given_a_scalable_kind_when_scaled_through_either_version_then_replicas_and_se
                 assert_eq!(scale["spec"]["replicas"], count, "{kind} {version}: {raw}");
             }
             // A controller's status reaches the scale subresource, where an autoscaler looks for it.
-            let mut status = json!({"status": {"replicas": 3, "labelSelector": "app=web"}});
+            let mut status = json!({"status": {"replicas": 3, "labelSelector": "app=web", "currentRevision": "one"}});
             for counter in [
                 "availableReplicas",
                 "readyReplicas",
