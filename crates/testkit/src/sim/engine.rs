@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use super::NodeHealth;
 use super::calls::Calls;
-use super::entry::{Answer, Entry, Node};
+use super::entry::{After, Answer, Entry, Node, Turn};
 use super::script::Script;
 use super::view::PodView;
 
@@ -110,7 +110,9 @@ impl Engine {
             Command::Node { name, ip, health } => {
                 self.nodes.insert(name.clone(), Node { ip, health });
                 let uids: Vec<Uid> = self.pods_of(&name);
-                uids.iter().for_each(|uid| self.look(uid));
+                for uid in &uids {
+                    self.look(uid);
+                }
             }
             Command::Leave(name) => {
                 self.nodes.remove(&name);
@@ -136,7 +138,9 @@ impl Engine {
             }
             watcher::Event::InitDone => {
                 let gone: Vec<Uid> = self.pods.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
-                gone.iter().for_each(|uid| self.forget(uid));
+                for uid in &gone {
+                    self.forget(uid);
+                }
                 // Whatever was written before the list is in it.
                 self.pods.values_mut().for_each(Entry::trust_view);
                 listed.clear();
@@ -192,11 +196,13 @@ impl Engine {
     /// Has a Pod looked at in its turn. Under load several reasons to look melt into one.
     fn look(&mut self, uid: &Uid) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
-        if entry.busy {
-            entry.dirty = true;
-        } else if !entry.queued {
-            entry.queued = true;
-            self.queue.push_back(uid.clone());
+        match &mut entry.turn {
+            Turn::Calling { dirty } => *dirty = true,
+            Turn::Queued => {}
+            Turn::Resting => {
+                entry.turn = Turn::Queued;
+                self.queue.push_back(uid.clone());
+            }
         }
     }
 
@@ -205,8 +211,7 @@ impl Engine {
             && let Some(uid) = self.queue.pop_front()
         {
             let Some(entry) = self.pods.get_mut(&uid) else { continue };
-            entry.queued = false;
-            entry.dirty = false;
+            entry.turn = Turn::Resting;
             // The watch has still to show what was written; it will bring the Pod back here.
             if !entry.is_current() {
                 continue;
@@ -220,7 +225,7 @@ impl Engine {
                 self.timers.extend(wake.map(|at| Reverse((at, uid.clone()))));
             }
             if let Some(call) = call {
-                entry.busy = true;
+                entry.turn = Turn::Calling { dirty: false };
                 let (namespace, name) = (entry.view.namespace().to_owned(), entry.view.name().to_owned());
                 let calls = self.calls.clone();
                 self.in_flight.spawn(async move {
@@ -233,12 +238,14 @@ impl Engine {
 
     fn take_answer(&mut self, uid: &Uid, answer: Answer) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
-        if let Some(pause) = entry.take(answer) {
-            let at = Timestamp::now() + pause;
-            entry.wake = Some(at);
-            self.timers.push(Reverse((at, uid.clone())));
-        } else if entry.dirty || entry.is_current() {
-            self.look(uid);
+        match entry.take(answer) {
+            After::Look => self.look(uid),
+            After::Rest => {}
+            After::Pause(pause) => {
+                let at = Timestamp::now() + pause;
+                entry.wake = Some(at);
+                self.timers.push(Reverse((at, uid.clone())));
+            }
         }
     }
 }

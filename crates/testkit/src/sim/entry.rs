@@ -37,7 +37,31 @@ pub(super) enum Call {
 pub(super) enum Answer {
     Patched(Result<u64, Refused>, u64),
     Deleted(Result<(), Refused>),
-    Keys(Vec<(String, Result<Option<BTreeSet<String>>, Refused>)>),
+    Keys(Vec<(String, Keys)>),
+}
+
+/// The keys of a ConfigMap, `None` when it does not exist.
+type Keys = Result<Option<BTreeSet<String>>, Refused>;
+
+/// Where a Pod stands with the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Resting,
+    /// Waits in the queue to be looked at.
+    Queued,
+    /// A call is in flight. What comes in meanwhile makes the Pod dirty: it is looked at again when the call has ended.
+    Calling {
+        dirty: bool,
+    },
+}
+
+/// What to do with a Pod after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Look,
+    /// The watch will bring it back.
+    Rest,
+    Pause(Duration),
 }
 
 impl Call {
@@ -65,11 +89,7 @@ pub(super) struct Entry {
     script: Result<Arc<Script>, String>,
     life: Life,
     ip: String,
-    /// Waits in the queue to be looked at.
-    pub(super) queued: bool,
-    /// A call is in flight. What comes in meanwhile makes the Pod dirty: looked at again when the call has ended.
-    pub(super) busy: bool,
-    pub(super) dirty: bool,
+    pub(super) turn: Turn,
     pub(super) wake: Option<Timestamp>,
     /// The version our last write made; older readings are not acted upon.
     written: u64,
@@ -87,9 +107,7 @@ impl Entry {
             ip: view.status.pod_ip.clone().unwrap_or(new_ip),
             script,
             view,
-            queued: false,
-            busy: false,
-            dirty: false,
+            turn: Turn::Resting,
             wake: None,
             written: 0,
             last_patch: 0,
@@ -167,37 +185,37 @@ impl Entry {
         (!ignored_by_server).then_some(Call::Patch(patch, print))
     }
 
-    /// Takes in what the server answered. Returns how long to leave the Pod alone, if the call has failed.
-    pub(super) fn take(&mut self, answer: Answer) -> Option<Duration> {
-        self.busy = false;
+    /// Takes in what the server answered.
+    pub(super) fn take(&mut self, answer: Answer) -> After {
+        let mut look = self.turn == Turn::Calling { dirty: true };
+        self.turn = Turn::Resting;
         match answer {
             Answer::Patched(Ok(version), print) => {
                 self.written = version;
                 self.last_patch = print;
-                None
             }
-            Answer::Deleted(Ok(())) => {
-                self.deleted = true;
-                None
-            }
+            Answer::Deleted(Ok(())) => self.deleted = true,
             Answer::Keys(found) => {
-                let mut pause = None;
                 for (name, keys) in found {
                     match keys {
                         Ok(keys) => drop(self.life.config_maps.insert(name, keys)),
-                        Err(refused) => pause = Some(self.pause_after(&refused)),
+                        Err(refused) => return self.pause_after(&refused),
                     }
                 }
-                self.dirty = true;
-                pause
+                look = true;
             }
-            Answer::Patched(Err(refused), _) | Answer::Deleted(Err(refused)) => Some(self.pause_after(&refused)),
+            Answer::Patched(Err(refused), _) | Answer::Deleted(Err(refused)) => return self.pause_after(&refused),
+        }
+        if look || self.is_current() {
+            After::Look
+        } else {
+            After::Rest
         }
     }
 
-    fn pause_after(&self, refused: &Refused) -> Duration {
+    fn pause_after(&self, refused: &Refused) -> After {
         let pod = format!("{}/{}", self.view.namespace(), self.view.name());
-        match refused {
+        After::Pause(match refused {
             // The watch will tell.
             Refused::Gone => AGAIN_LATE,
             Refused::Conflict => AGAIN_SOON,
@@ -209,7 +227,7 @@ impl Entry {
                 tracing::warn!(pod, why, "a simulated kubelet does not reach the server");
                 AGAIN_SOON
             }
-        }
+        })
     }
 }
 

@@ -21,7 +21,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 /// Far above what anything here takes, also when all tests run at once on a small machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One test's own part of the cluster.
 struct Scene {
