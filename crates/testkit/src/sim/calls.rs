@@ -92,9 +92,18 @@ impl Calls {
             resource_version: None,
         };
         let params = DeleteParams::default().grace_period(0).preconditions(preconditions);
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        self.insist(|| async { pods.delete(name, &params).await.map(drop) })
-            .await
+        let path = Pod::url_path(&(), Some(namespace));
+        self.insist(|| {
+            let request = Request::new(&path).delete(name, &params);
+            async {
+                let mut request = request.map_err(kube::Error::BuildRequest)?;
+                if let Ok(accept) = METADATA_ONLY.parse() {
+                    request.headers_mut().insert("accept", accept);
+                }
+                self.client.request_text(request).await.map(drop)
+            }
+        })
+        .await
     }
 
     /// The keys of a ConfigMap, `None` when there is no such ConfigMap.
