@@ -3,6 +3,7 @@
 
 mod clusters;
 mod install;
+mod manifests;
 mod product;
 mod test;
 mod up;
@@ -27,6 +28,8 @@ enum Xtask {
     Kubeconfig(clusters::Named),
     /// Build the container image of manager and daemon as an OCI archive.
     Image(product::Args),
+    /// Generate the CRDs from the API types, or print their fields.
+    Manifests(manifests::Args),
     /// Run all tests and checks.
     Test(test::Args),
     /// Clear up a test cluster when the run that made it is gone.
@@ -42,6 +45,7 @@ fn main() {
         Xtask::Logs(args) => clusters::logs(&args),
         Xtask::Kubeconfig(named) => clusters::kubeconfig(&named),
         Xtask::Image(args) => product::run(&args),
+        Xtask::Manifests(args) => manifests::run(&args),
         Xtask::Test(args) => test::run(&args),
         Xtask::Guard(named) => clusters::guard(&named),
     };
@@ -51,8 +55,9 @@ fn main() {
     }
 }
 
-/// The workspace's root, wherever the command is called from.
+/// The workspace's root, wherever the command is called from; `KRUISE_ROOT` names another copy of it.
 fn root() -> PathBuf {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    own.parent().map_or_else(|| own.clone(), PathBuf::from)
+    let built_in = own.parent().map_or_else(|| own.clone(), PathBuf::from);
+    std::env::var_os("KRUISE_ROOT").map_or(built_in, PathBuf::from)
 }

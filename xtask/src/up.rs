@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use kruise_api::names::env;
 use kruise_testkit::instance::{Instance, Wanted};
 use kruise_testkit::kubernetes::Kubernetes;
 use kruise_testkit::packages::Install;
@@ -66,7 +67,7 @@ pub(crate) fn bring_up(args: &Args, progress: &Progress) -> Result<Instance> {
         simulate(&instance, args.sim, progress)?;
     }
     if instance.shape().is_some_and(|shape| shape.nodes > 0) {
-        let image = product::build(progress)?;
+        let image = product::build("local", progress)?;
         let tag = product::tag(&image);
         instance.registry().put(product::REPOSITORY, &tag, &image)?;
         let values = [
@@ -129,8 +130,8 @@ fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, progress: &P
         instance.processes().stop("manager", std::time::Duration::from_secs(10));
         let mut command = Command::new(program);
         command
-            .env("KUBECONFIG", instance.kubeconfig())
-            .env("WEBHOOK_HOST", "127.0.0.1");
+            .env(env::KUBECONFIG, instance.kubeconfig())
+            .env(env::WEBHOOK_HOST, "127.0.0.1");
         command.arg(format!(
             "--protection-log-path={}",
             instance.folder().join("logs").display()
@@ -158,7 +159,7 @@ fn existing(args: &Args, progress: &Progress) -> Result<()> {
     let Some(kubectl) = shell::find("kubectl") else {
         bail!("--existing needs kubectl on the PATH")
     };
-    let image = product::build(progress)?;
+    let image = product::build("release", progress)?;
     let tag = product::tag(&image);
     progress.step(&format!("Pushing {repository}:{tag}"), |_| {
         registry::push(&image, &format!("{repository}:{tag}"))
