@@ -274,6 +274,7 @@ fn the_program_ends_cleanly_and_takes_its_nodes_along() {
                 "--prefix",
                 namespace.name(),
             ])
+            .env("RUST_LOG", "warn")
             .kill_on_drop(true)
             .spawn()
             .unwrap();
