@@ -113,3 +113,35 @@ fn present(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     }
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_crds_are_what_the_types_say() {
+        let args = Args {
+            check: true,
+            fields: false,
+            out: None,
+        };
+        run(&args).unwrap();
+    }
+
+    #[test]
+    fn given_drift_then_check_names_the_files_and_write_repairs_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = BTreeMap::from([
+            ("a.yaml".to_owned(), "a".to_owned()),
+            ("b.yaml".to_owned(), "b".to_owned()),
+        ]);
+        fs::write(folder.path().join("a.yaml"), "other").unwrap();
+        fs::write(folder.path().join("b.yaml"), "b").unwrap();
+        fs::write(folder.path().join("gone.yaml"), "").unwrap();
+        let error = check(folder.path(), &files).unwrap_err().to_string();
+        assert!(error.contains("a.yaml, gone.yaml;"), "{error}");
+        write(folder.path(), &files).unwrap();
+        check(folder.path(), &files).unwrap();
+        assert!(!folder.path().join("gone.yaml").exists());
+    }
+}

@@ -17,12 +17,16 @@ mod wire;
 #[macro_use]
 pub mod kind;
 
+pub mod document;
+pub mod meta;
+pub mod pod;
 pub mod raw;
 pub mod read;
 pub mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod shared;
+pub mod text;
 
 pub mod advancedcronjob;
 pub mod broadcastjob;
