@@ -30,13 +30,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.fields {
         let trees = fields()?;
-        return match &args.out {
-            Some(folder) => write(folder, &trees),
-            None => {
-                trees.values().for_each(|tree| print!("{tree}"));
-                Ok(())
-            }
-        };
+        if let Some(folder) = &args.out {
+            return write(folder, &trees);
+        }
+        for tree in trees.values() {
+            print!("{tree}");
+        }
+        return Ok(());
     }
     let files = definitions()?;
     for folder in FOLDERS.map(|folder| crate::root().join(folder)) {
@@ -121,7 +121,10 @@ fn present(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     if folder.is_dir() {
         for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            if matches!(Path::new(&name).extension().and_then(|end| end.to_str()), Some("yaml" | "txt")) {
+            if matches!(
+                Path::new(&name).extension().and_then(|end| end.to_str()),
+                Some("yaml" | "txt")
+            ) {
                 names.insert(name);
             }
         }

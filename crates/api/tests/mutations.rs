@@ -121,7 +121,9 @@ static POD: LazyLock<Value> = LazyLock::new(|| fixture("pod.json"));
 
 fn damaged(document: &Value, damages: Vec<Damage>) -> Value {
     let mut document = document.clone();
-    damages.into_iter().for_each(|damage| damage.apply(&mut document));
+    for damage in damages {
+        damage.apply(&mut document);
+    }
     document
 }
 
