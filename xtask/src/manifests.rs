@@ -38,13 +38,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }
         };
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crds");
     let files = definitions()?;
-    if args.check {
-        check(&folder, &files)
-    } else {
-        write(&folder, &files)
+    for folder in FOLDERS.map(|folder| crate::root().join(folder)) {
+        if args.check {
+            check(&folder, &files)?;
+        } else {
+            write(&folder, &files)?;
+        }
     }
+    Ok(())
+}
+
+/// Where the CRDs are committed: for people who apply them by hand, and for the chart.
+const FOLDERS: [&str; 2] = ["config/crds", "charts/kruise/files/crds"];
+
+/// Fails when the committed CRDs differ from the types.
+pub(crate) fn check_all() -> anyhow::Result<()> {
+    run(&Args {
+        check: true,
+        fields: false,
+        out: None,
+    })
 }
 
 /// File name and content of every CRD.
@@ -95,7 +109,8 @@ fn check(folder: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> 
         return Ok(());
     }
     bail!(
-        "config/crds differs from the types in {}; run `cargo xtask manifests`",
+        "{} differs from the types in {}; run `cargo xtask manifests`",
+        folder.display(),
         drifted.join(", ")
     )
 }

@@ -18,7 +18,9 @@ mod wire;
 pub mod kind;
 
 pub mod document;
+pub mod gates;
 pub mod meta;
+pub mod names;
 pub mod pod;
 pub mod raw;
 pub mod read;

@@ -44,6 +44,10 @@ pub fn definition(kind: &KindInfo) -> Result<Value, NotStructural> {
 fn version(kind: &KindInfo, version: &VersionInfo) -> Result<Value, NotStructural> {
     let mut schema = schema(version)?;
     strip(&mut schema);
+    if let Some(metadata) = schema.pointer_mut("/properties/metadata") {
+        // The apiserver knows what it is and refuses any word about it, even a description.
+        *metadata = json!({ "type": "object" });
+    }
     let mut subresources = json!({ "status": {} });
     if let (Some(scale), Some(map)) = (version.scale, subresources.as_object_mut()) {
         let paths = json!({

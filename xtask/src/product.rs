@@ -1,0 +1,158 @@
+//! The product's container image: static binaries of manager and daemon, no base image, no container engine.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use kruise_testkit::image::{Image, LayerBuilder};
+use kruise_testkit::progress::{Progress, Step};
+use kruise_testkit::shell;
+use serde_json::{Value, json};
+
+/// Programs of the workspace and their places in the image, which existing manifests rely on.
+const PROGRAMS: &[(&str, &str, &str)] = &[
+    ("kruise-manager", "kruise-manager", "/manager"),
+    ("kruise-manager", "helm_hook", "/helm_hook"),
+    ("kruise-daemon", "kruise-daemon", "/kruise-daemon"),
+];
+
+/// What the chart calls the image.
+pub(crate) const REPOSITORY: &str = "openkruise/kruise-manager";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to write the OCI archive.
+    #[arg(long, default_value = "target/kruise-manager.tar")]
+    output: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let image = build("release", &Progress::shown())?;
+    image.write_archive(&args.output, &format!("{REPOSITORY}:{}", tag(&image)))?;
+    println!("{}: {REPOSITORY}:{}", args.output.display(), tag(&image));
+    Ok(())
+}
+
+/// A tag that changes with the content, so that installing again rolls out what changed and nothing else.
+pub(crate) fn tag(image: &Image) -> String {
+    format!(
+        "dev-{}",
+        image
+            .digest()
+            .trim_start_matches("sha256:")
+            .chars()
+            .take(12)
+            .collect::<String>()
+    )
+}
+
+/// Compiles the programs with a cargo profile and puts them into an image.
+pub(crate) fn build(profile: &str, progress: &Progress) -> Result<Image> {
+    let programs = progress.step("Building the manager and the daemon", |step| compile(profile, step))?;
+    let mut layer = LayerBuilder::default()
+        .folder("/etc", 0o755)?
+        .folder("/log", 0o777)?
+        .folder("/tmp", 0o1777)?;
+    layer = layer
+        .file(
+            "/etc/passwd",
+            0o644,
+            b"root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
+        )?
+        .file("/etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
+    if let Ok(authorities) = fs::read("/etc/ssl/certs/ca-certificates.crt") {
+        layer = layer.folder("/etc/ssl", 0o755)?.folder("/etc/ssl/certs", 0o755)?.file(
+            "/etc/ssl/certs/ca-certificates.crt",
+            0o644,
+            &authorities,
+        )?;
+    }
+    for (built, (_, _, place)) in programs.iter().zip(PROGRAMS) {
+        layer = layer.file(
+            place,
+            0o755,
+            &fs::read(built).with_context(|| format!("cannot read {}", built.display()))?,
+        )?;
+    }
+    Ok(Image::new(vec![layer.build()?], &json!({"Entrypoint": ["/manager"]})))
+}
+
+/// Builds static binaries; returns their paths in the order of [`PROGRAMS`].
+fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
+    let target = host_target()?;
+    let mut packages: Vec<&str> = PROGRAMS.iter().map(|(package, _, _)| *package).collect();
+    packages.dedup();
+    let packages: Vec<&str> = packages.into_iter().flat_map(|package| ["-p", package]).collect();
+    let dependencies = shell::run(
+        cargo()
+            .args([
+                "tree",
+                "-e",
+                "normal,build",
+                "--prefix",
+                "none",
+                "--format",
+                "{p}",
+                "--locked",
+            ])
+            .args(&packages),
+    )?;
+    let total = dependencies.lines().map(str::trim_end).collect::<BTreeSet<_>>().len() as u64;
+    let mut child = cargo()
+        .args([
+            "build",
+            "--profile",
+            profile,
+            "--locked",
+            "--target",
+            &target,
+            "--message-format=json-render-diagnostics",
+        ])
+        .args(&packages)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo")?;
+    let errors = child.stderr.take().context("no standard error")?;
+    let collector =
+        std::thread::spawn(move || BufReader::new(errors).lines().map_while(Result::ok).collect::<Vec<_>>());
+    let mut done = BTreeSet::new();
+    for line in BufReader::new(child.stdout.take().context("no standard output")?).lines() {
+        let message: Value = serde_json::from_str(&line?).unwrap_or_default();
+        if message["reason"] == "compiler-artifact" {
+            done.insert(message["package_id"].to_string());
+            step.at(
+                done.len() as u64,
+                total,
+                message["target"]["name"].as_str().unwrap_or_default(),
+            );
+        }
+    }
+    let said = collector.join().unwrap_or_default();
+    if !child.wait()?.success() {
+        bail!("cargo build failed:\n{}", shell::tail(&said.join("\n"), 40));
+    }
+    let folder = crate::root().join("target").join(target).join(profile);
+    Ok(PROGRAMS.iter().map(|(_, program, _)| folder.join(program)).collect())
+}
+
+/// Cargo, at the root of the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(crate::root());
+    command
+}
+
+fn host_target() -> Result<String> {
+    let version = shell::run(Command::new("rustc").arg("-vV"))?;
+    version
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .context("rustc does not name its host")
+}

@@ -1,0 +1,228 @@
+//! `cargo xtask test`: every check and every test, at three levels, with one line of totals.
+//!
+//! | level | needs | what |
+//! |---|---|---|
+//! | unit | nothing | formatting, clippy, generated files, the chart's rendering, unit and property tests |
+//! | cluster | etcd | test targets named `cluster`, against a control plane shared by the run |
+//! | node | root | test targets named `node`, against three real nodes with the product installed |
+
+mod binaries;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use kruise_testkit::cluster::{self, TestControlPlane};
+use kruise_testkit::control_plane;
+use kruise_testkit::progress::{Progress, seconds};
+use kruise_testkit::{kubernetes, node, shell};
+
+use crate::clusters::Named;
+use crate::{product, up};
+use binaries::Binary;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Level {
+    Unit,
+    Cluster,
+    Node,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Run one level only.
+    #[arg(long)]
+    level: Option<Level>,
+    /// Run only the tests whose name contains this; skips the checks.
+    filter: Option<String>,
+}
+
+/// What has been run so far.
+#[derive(Debug, Default)]
+struct Totals {
+    passed: usize,
+    failed: usize,
+    failures: Vec<String>,
+}
+
+impl Totals {
+    fn check(&mut self, name: &str, progress: &Progress, work: impl FnOnce() -> Result<()>) {
+        match progress.step(name, |_| work()) {
+            Ok(()) => self.passed += 1,
+            Err(error) => self.fail(name, &format!("{error:#}")),
+        }
+    }
+
+    fn fail(&mut self, name: &str, why: &str) {
+        eprintln!("{why}");
+        self.failed += 1;
+        self.failures.push(name.to_owned());
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let started = Instant::now();
+    let progress = Progress::shown();
+    let mut totals = Totals::default();
+    let levels: BTreeSet<Level> = match args.level {
+        Some(level) => [level].into(),
+        None => [Level::Unit, Level::Cluster, Level::Node].into(),
+    };
+    if levels.contains(&Level::Unit) && args.filter.is_none() {
+        checks(&mut totals, &progress)?;
+    }
+    let binaries = progress.step("Building the tests", binaries::build)?;
+    for level in levels {
+        let wanted: Vec<&Binary> = binaries.iter().filter(|binary| binary.level == level).collect();
+        match level {
+            Level::Unit => run_all(&wanted, args, &[], &mut totals, &progress),
+            Level::Cluster => cluster_level(&wanted, args, &mut totals, &progress)?,
+            Level::Node => node_level(&wanted, args, &mut totals, &progress)?,
+        }
+    }
+    if totals.passed + totals.failed == 0 {
+        bail!("no test matches {:?}", args.filter.as_deref().unwrap_or_default());
+    }
+    for failure in &totals.failures {
+        println!("failed: {failure}");
+    }
+    println!("all done in {}", seconds(started.elapsed()));
+    println!("{} passed, {} failed", totals.passed, totals.failed);
+    if totals.failed > 0 {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+fn checks(totals: &mut Totals, progress: &Progress) -> Result<()> {
+    let cargo = |args: &[&str]| {
+        let mut command = product::cargo();
+        shell::run(command.args(args)).map(drop)
+    };
+    totals.check("cargo fmt", progress, || cargo(&["fmt", "--all", "--check"]));
+    totals.check("cargo clippy", progress, || {
+        cargo(&[
+            "clippy",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ])
+    });
+    totals.check("generated files", progress, crate::manifests::check_all);
+    let helm = kubernetes::helm(progress)?;
+    totals.check("helm lint", progress, || {
+        shell::run(
+            Command::new(helm)
+                .args(["lint", "--strict"])
+                .arg(crate::root().join("charts/kruise")),
+        )
+        .map(drop)
+    });
+    Ok(())
+}
+
+fn cluster_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &Progress) -> Result<()> {
+    let control_plane = TestControlPlane::start(progress)?;
+    let kubeconfig = control_plane.kubeconfig().display().to_string();
+    let before = totals.failed;
+    run_all(wanted, args, &[(cluster::KUBECONFIG, &kubeconfig)], totals, progress);
+    if totals.failed > before {
+        for part in control_plane::PARTS {
+            eprintln!("--- last words of {part}:\n{}", control_plane.last_words(part));
+        }
+    }
+    Ok(())
+}
+
+fn node_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &Progress) -> Result<()> {
+    if let Err(why) = node::possible() {
+        println!("node level: not run, because {why}");
+        if std::env::var_os("CI").is_some_and(|value| value == "true") {
+            totals.fail("node level", "in CI no level may be left out");
+        }
+        return Ok(());
+    }
+    let name = format!("test-{}", std::process::id());
+    let mut guard = guard(&name)?;
+    let brought = up::bring_up(&up::Args::for_test(&name), progress);
+    if let Ok(instance) = &brought {
+        let kubeconfig = instance.kubeconfig().display().to_string();
+        run_all(
+            wanted,
+            args,
+            &[(cluster::NODES_KUBECONFIG, &kubeconfig)],
+            totals,
+            progress,
+        );
+    }
+    // The guard takes the cluster down; it needs the lock that `brought` holds.
+    let result = brought.map(drop);
+    progress.step("Ending the cluster of the node tests", |_| {
+        drop(guard.stdin.take());
+        guard.wait()
+    })?;
+    result
+}
+
+/// Clears up when this process ends, however it ends.
+fn guard(name: &str) -> Result<Child> {
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(["guard", "--name", name])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    command.spawn().context("cannot start the guard of the test cluster")
+}
+
+fn run_all(wanted: &[&Binary], args: &Args, environment: &[(&str, &str)], totals: &mut Totals, progress: &Progress) {
+    for binary in wanted {
+        let name = binary.to_string();
+        let outcome = progress.step(&name, |_| {
+            let outcome = binary.run(args.filter.as_deref(), environment);
+            if outcome.failed > 0 { Err(outcome) } else { Ok(outcome) }
+        });
+        let outcome = outcome.unwrap_or_else(|failed| {
+            eprintln!("{}", failed.output);
+            let _ = std::io::stderr().flush();
+            totals.failures.push(name);
+            failed
+        });
+        totals.passed += outcome.passed;
+        totals.failed += outcome.failed;
+    }
+}
+
+impl Level {
+    /// How long one test binary may take before it counts as hung.
+    fn deadline(self) -> Duration {
+        Duration::from_mins(match self {
+            Level::Unit => 8,
+            Level::Cluster => 15,
+            Level::Node => 20,
+        })
+    }
+}
+
+impl up::Args {
+    fn for_test(name: &str) -> Self {
+        Self {
+            named: Named { name: name.to_owned() },
+            nodes: Some(3),
+            sim: 0,
+            kubernetes: None,
+            no_install: false,
+            existing: false,
+            image: None,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The test binaries of the workspace: built together, run one by one, each with a deadline.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use kruise_testkit::process::wait_until;
+use kruise_testkit::progress::Step;
+use kruise_testkit::shell;
+use serde_json::Value;
+
+use super::Level;
+use crate::product;
+
+/// One test binary.
+#[derive(Debug)]
+pub(super) struct Binary {
+    pub(super) level: Level,
+    package: String,
+    target: String,
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+/// What a binary said.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+    pub(super) output: String,
+}
+
+impl fmt::Display for Binary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.package, self.target)
+    }
+}
+
+/// Builds all test binaries, in the order in which they are to run.
+pub(super) fn build(step: &Step) -> Result<Vec<Binary>> {
+    let mut child = product::cargo()
+        .args([
+            "test",
+            "--locked",
+            "--workspace",
+            "--all-features",
+            "--no-run",
+            "--message-format=json-render-diagnostics",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo")?;
+    let mut binaries = Vec::new();
+    for (count, line) in BufReader::new(child.stdout.take().context("no standard output")?)
+        .lines()
+        .enumerate()
+    {
+        let message: Value = serde_json::from_str(&line?).unwrap_or_default();
+        step.at(count as u64, 0, message["target"]["name"].as_str().unwrap_or_default());
+        binaries.extend(Binary::of(&message));
+    }
+    if !child.wait()?.success() {
+        bail!("the tests do not compile");
+    }
+    binaries.sort_by_key(|binary| (binary.level, binary.package.clone(), binary.target.clone()));
+    Ok(binaries)
+}
+
+impl Binary {
+    fn of(message: &Value) -> Option<Self> {
+        if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+            return None;
+        }
+        let target = message["target"]["name"].as_str()?.to_owned();
+        let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+        Some(Self {
+            level: match target.as_str() {
+                "cluster" => Level::Cluster,
+                "node" => Level::Node,
+                _ => Level::Unit,
+            },
+            package: folder.file_name()?.to_str()?.to_owned(),
+            target,
+            program: message["executable"].as_str()?.into(),
+            folder,
+        })
+    }
+
+    /// Runs to the end or to the deadline. A binary that hangs, dies or switches tests off has failed.
+    pub(super) fn run(&self, filter: Option<&str>, environment: &[(&str, &str)]) -> Outcome {
+        self.try_run(filter, environment).unwrap_or_else(|error| Outcome {
+            passed: 0,
+            failed: 1,
+            output: format!("{self}: {error:#}"),
+        })
+    }
+
+    fn try_run(&self, filter: Option<&str>, environment: &[(&str, &str)]) -> Result<Outcome> {
+        let log = tempfile::NamedTempFile::new()?;
+        let out = File::create(log.path())?;
+        let mut child = Command::new(&self.program)
+            .args(filter)
+            .envs(environment.iter().copied())
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()?;
+        let ended = wait_until(self.level.deadline(), || !matches!(child.try_wait(), Ok(None)));
+        if !ended {
+            child.kill()?;
+        }
+        let status = child.wait()?;
+        let output = String::from_utf8_lossy(&std::fs::read(log.path())?).into_owned();
+        if !ended {
+            bail!(
+                "hung for {:?} and was ended; its last words:\n{}",
+                self.level.deadline(),
+                shell::tail(&output, 60)
+            );
+        }
+        let (passed, failed, ignored) = totals(&output);
+        if ignored > 0 {
+            bail!("{ignored} tests are switched off; a test is run or removed");
+        }
+        if !status.success() && failed == 0 {
+            bail!("ended with {status}:\n{}", shell::tail(&output, 60));
+        }
+        Ok(Outcome { passed, failed, output })
+    }
+}
+
+/// Adds up lines such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+fn totals(output: &str) -> (usize, usize, usize) {
+    let count = |word: &str| {
+        output
+            .lines()
+            .filter_map(|line| line.strip_prefix("test result: "))
+            .flat_map(|line| line.split([';', '.']))
+            .filter_map(|part| part.trim().strip_suffix(word)?.trim().parse::<usize>().ok())
+            .sum()
+    };
+    (count("passed"), count("failed"), count("ignored"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_added_up() {
+        let output = "running 2 tests\ntest result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.1s\n\
+                      test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured";
+        assert_eq!(totals(output), (13, 1, 2));
+        assert_eq!(totals(""), (0, 0, 0));
+    }
+}

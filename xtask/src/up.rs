@@ -1,0 +1,205 @@
+//! `cargo xtask up`: from a clone to the product on a real cluster.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use kruise_api::names::env;
+use kruise_testkit::instance::{Instance, Wanted};
+use kruise_testkit::kubernetes::Kubernetes;
+use kruise_testkit::packages::Install;
+use kruise_testkit::progress::{Progress, seconds};
+use kruise_testkit::{node, registry, shell};
+
+use crate::clusters::Named;
+use crate::{install, product};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub named: Named,
+    /// Real nodes, each with its own kubelet and containerd; needs root [default: 3, or 0 without root].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=9))]
+    pub nodes: Option<u8>,
+    /// Simulated nodes: they give Pods a life without running anything.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub sim: u32,
+    /// The Kubernetes version, such as 1.34.
+    #[arg(long, value_name = "VERSION")]
+    pub kubernetes: Option<String>,
+    /// Install nothing on this machine; say what is missing instead.
+    #[arg(long)]
+    pub no_install: bool,
+    /// Use the cluster of the current kubeconfig instead of making one; needs --image.
+    #[arg(long, requires = "image", conflicts_with_all = ["nodes", "sim", "kubernetes"])]
+    pub existing: bool,
+    /// Where to push the image for --existing: a repository that the cluster can pull from.
+    #[arg(long, value_name = "REPOSITORY")]
+    pub image: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let started = Instant::now();
+    let progress = Progress::shown();
+    if args.existing {
+        return existing(args, &progress);
+    }
+    farewell(&bring_up(args, &progress)?, started)
+}
+
+/// Makes or repairs the cluster and installs the product into it.
+pub(crate) fn bring_up(args: &Args, progress: &Progress) -> Result<Instance> {
+    let instance = Instance::open(&args.named.name)?;
+    let nodes = real_nodes(args, &instance, progress)?;
+    let install = if args.no_install {
+        Install::Refused
+    } else {
+        Install::Allowed
+    };
+    let wanted = Wanted {
+        kubernetes: args.kubernetes.clone(),
+        nodes,
+        install,
+    };
+    let kubernetes = instance.up(&wanted, progress)?;
+    if args.sim > 0 {
+        simulate(&instance, args.sim, progress)?;
+    }
+    if instance.shape().is_some_and(|shape| shape.nodes > 0) {
+        let image = product::build("local", progress)?;
+        let tag = product::tag(&image);
+        instance.registry().put(product::REPOSITORY, &tag, &image)?;
+        let values = [
+            format!("manager.image.repository={}", product::REPOSITORY),
+            format!("manager.image.tag={tag}"),
+        ];
+        install::chart(
+            Some(&instance.kubeconfig()),
+            &kubernetes.part("kubectl"),
+            &values,
+            progress,
+        )?;
+    } else {
+        beside_the_cluster(&instance, &kubernetes, progress)?;
+    }
+    Ok(instance)
+}
+
+/// How many real nodes to ask for; without root there can be none, which is said.
+fn real_nodes(args: &Args, instance: &Instance, progress: &Progress) -> Result<Option<u8>> {
+    match (node::possible(), args.nodes) {
+        (Ok(()), None) => Ok(if instance.shape().is_some() { None } else { Some(3) }),
+        (Ok(()), asked) => Ok(asked),
+        (Err(why), Some(1..)) => Err(why.context("--nodes asks for real nodes")),
+        (Err(why), _) => {
+            progress.say(&format!(
+                "note: {why}; this cluster gets simulated nodes only: Pods are shown as running, but nothing runs"
+            ));
+            Ok(Some(0))
+        }
+    }
+}
+
+fn simulate(instance: &Instance, count: u32, progress: &Progress) -> Result<()> {
+    let program = beside_xtask("kruise-sim-nodes", "kruise-testkit")?;
+    progress.step(&format!("Starting {count} simulated nodes"), |_| {
+        let mut command = Command::new(program);
+        command
+            .arg("--kubeconfig")
+            .arg(instance.kubeconfig())
+            .args(["--nodes", &count.to_string()]);
+        instance.processes().start("simulated-nodes", &mut command).map(drop)
+    })
+}
+
+/// Without real nodes nothing can run in the cluster: the chart brings everything but Pods, and one manager runs here.
+fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, progress: &Progress) -> Result<()> {
+    if instance.status().get("simulated-nodes").is_none_or(|runs| !runs) {
+        simulate(instance, 3, progress)?;
+    }
+    let values = ["manager.replicas=0", "daemon.nodeSelector.kruise-rs/no-real-nodes=true"].map(str::to_owned);
+    install::chart(
+        Some(&instance.kubeconfig()),
+        &kubernetes.part("kubectl"),
+        &values,
+        progress,
+    )?;
+    let program = beside_xtask("kruise-manager", "kruise-manager")?;
+    progress.step("Starting a manager beside the cluster", |_| {
+        instance.processes().stop("manager", std::time::Duration::from_secs(10));
+        let mut command = Command::new(program);
+        command
+            .env(env::KUBECONFIG, instance.kubeconfig())
+            .env(env::WEBHOOK_HOST, "127.0.0.1");
+        command.arg(format!(
+            "--protection-log-path={}",
+            instance.folder().join("logs").display()
+        ));
+        instance.processes().start("manager", &mut command).map(drop)
+    })
+}
+
+/// A program of the workspace, built with the same profile as xtask.
+fn beside_xtask(program: &str, package: &str) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    shell::run(
+        Command::new(cargo)
+            .args(["build", "--locked", "-p", package, "--bin", program])
+            .current_dir(crate::root()),
+    )?;
+    let own = std::env::current_exe()?;
+    Ok(own.parent().context("no folder")?.join(program))
+}
+
+fn existing(args: &Args, progress: &Progress) -> Result<()> {
+    let Some(repository) = args.image.as_deref() else {
+        bail!("--existing needs --image")
+    };
+    let Some(kubectl) = shell::find("kubectl") else {
+        bail!("--existing needs kubectl on the PATH")
+    };
+    let image = product::build("release", progress)?;
+    let tag = product::tag(&image);
+    progress.step(&format!("Pushing {repository}:{tag}"), |_| {
+        registry::push(&image, &format!("{repository}:{tag}"))
+    })?;
+    let values = [
+        format!("manager.image.repository={repository}"),
+        format!("manager.image.tag={tag}"),
+    ];
+    install::chart(None, &kubectl, &values, progress)?;
+    println!("kruise is installed in the current cluster; `helm uninstall kruise -n default` removes it");
+    Ok(())
+}
+
+fn farewell(instance: &Instance, started: Instant) -> Result<()> {
+    let version = instance.shape().map(|shape| shape.kubernetes).unwrap_or_default();
+    let kubernetes = &Kubernetes::provide(&version, &Progress::quiet())?;
+    let nodes = shell::run(instance.kubectl(kubernetes).args(["get", "nodes"]))?;
+    let pods = shell::run(
+        instance
+            .kubectl(kubernetes)
+            .args(["get", "pods", "-n", install::NAMESPACE, "-o", "wide"]),
+    )?;
+    let name = if instance.name() == "dev" {
+        String::new()
+    } else {
+        format!(" --name {}", instance.name())
+    };
+    println!(
+        "\nThe cluster {} is up after {}.\n\n{nodes}\n{pods}\nTo use it:\n\n  export KUBECONFIG=$(cargo xtask kubeconfig{name})\n\n\
+         Then try:\n\n  kubectl get pods -n {ns} -o wide\n  kubectl create deployment web --image=nginx:1.21 --replicas=3\n  kubectl get crds | grep kruise\n\n\
+         Later: `cargo xtask status`, `cargo xtask logs{name} apiserver`, `cargo xtask down{name}`.",
+        instance.name(),
+        seconds(started.elapsed()),
+        ns = install::NAMESPACE
+    );
+    if shell::find("kubectl").is_none() {
+        println!(
+            "kubectl is not on the PATH; this one fits: {}",
+            kubernetes.part("kubectl").display()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,318 @@
+//! The front door, as a newcomer walks through it: the commands of the README on a cluster of its own, and what happens to that
+//! cluster when things go wrong.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use kruise_testkit::instance::Instance;
+use kruise_testkit::kubernetes::{self, DEFAULT_VERSION, Kubernetes};
+use kruise_testkit::paths;
+use kruise_testkit::process::wait_until;
+use kruise_testkit::progress::Progress;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// A cluster name for this run; whatever is left of the cluster goes when the test ends.
+struct Newcomer {
+    name: String,
+    path: String,
+}
+
+impl Newcomer {
+    fn new() -> Self {
+        let programs = Kubernetes::provide(DEFAULT_VERSION, &Progress::quiet())
+            .unwrap()
+            .part("kubectl");
+        let helm = kubernetes::helm(&Progress::quiet()).unwrap();
+        let folders = [programs.parent().unwrap(), helm.parent().unwrap()].map(|folder| folder.display().to_string());
+        let path = format!("{}:{}", folders.join(":"), std::env::var("PATH").unwrap());
+        Self {
+            name: format!("front-{}", std::process::id()),
+            path,
+        }
+    }
+
+    /// Runs commands as typed into a shell, stopping at the first that fails; returns all that was printed.
+    fn types(&self, script: &str) -> Result<String, String> {
+        let out = tempfile::NamedTempFile::new().unwrap();
+        let log = out.reopen().unwrap();
+        let status = Command::new("bash")
+            .args(["-euo", "pipefail", "-c", script])
+            .current_dir(root())
+            .env("KRUISE_CLUSTER", &self.name)
+            .env("PATH", &self.path)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .status()
+            .unwrap();
+        let said = fs::read_to_string(out.path()).unwrap();
+        if status.success() { Ok(said) } else { Err(said) }
+    }
+
+    fn ok(&self, script: &str) -> String {
+        self.types(script)
+            .unwrap_or_else(|said| panic!("`{script}` failed:\n{said}"))
+    }
+
+    fn interrupts_up_once_the_apiserver_runs(&self) {
+        let mut up = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        let mut up = up
+            .args(["up", "--name", &self.name])
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let record = paths::state()
+            .unwrap()
+            .join("clusters")
+            .join(&self.name)
+            .join("processes/apiserver.json");
+        assert!(
+            wait_until(Duration::from_mins(1), || record.exists()),
+            "the apiserver was not started"
+        );
+        kill_process_group(Pid::from_child(&up), Signal::INT).unwrap();
+        assert!(!up.wait().unwrap().success(), "it was interrupted");
+    }
+
+    /// Ends a part of the cluster the hard way.
+    fn kills(&self, part: &str) {
+        let instance = Instance::open(&self.name).unwrap();
+        let process = instance
+            .processes()
+            .running(part)
+            .unwrap_or_else(|| panic!("{part} does not run"));
+        process.signal(Signal::KILL);
+        assert!(process.ends_within(Duration::from_secs(10)), "{part} survived");
+    }
+}
+
+impl Drop for Newcomer {
+    fn drop(&mut self) {
+        if let Ok(instance) = Instance::open(&self.name) {
+            let _ = instance.down(true);
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The lines of the README's shell blocks.
+fn readme_commands() -> Vec<String> {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let mut commands = Vec::new();
+    let mut inside = false;
+    for line in readme.lines() {
+        match (line.trim(), inside) {
+            ("```sh", _) => inside = true,
+            ("```", _) => inside = false,
+            (command, true) => commands.push(command.to_owned()),
+            _ => {}
+        }
+    }
+    commands
+}
+
+const TEST_COMMAND: &str = "cargo xtask test";
+
+#[test]
+fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_the_cluster_survives_accidents() {
+    let newcomer = Newcomer::new();
+    let commands = readme_commands();
+    assert!(
+        commands.iter().any(|command| command == TEST_COMMAND),
+        "the README names the test command"
+    );
+    let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
+    assert_eq!(ci.lines().last(), Some(TEST_COMMAND), "CI runs what the README says");
+
+    let (way_down, way_up): (Vec<&String>, Vec<&String>) = commands
+        .iter()
+        .filter(|command| *command != TEST_COMMAND)
+        .partition(|command| command.contains("xtask down"));
+    assert!(!way_up.is_empty() && !way_down.is_empty());
+    let said = newcomer.ok(&way_up.into_iter().cloned().collect::<Vec<_>>().join("\n"));
+    for wanted in [
+        "node3",
+        "kruise-controller-manager",
+        "deployment \"web\" successfully rolled out",
+    ] {
+        assert!(said.contains(wanted), "{wanted} is not in:\n{said}");
+    }
+    let kubectl = |rest: &str| newcomer.ok(&format!("export KUBECONFIG=$(cargo xtask kubeconfig)\nkubectl {rest}"));
+    assert_eq!(
+        kubectl("get pods -n kruise-system --no-headers | grep -c ' 1/1 *Running'").trim(),
+        "5",
+        "two managers and three daemons"
+    );
+    let web = kubectl("get pods -l app=web -o jsonpath='{.items[*].metadata.uid}'");
+
+    // A second `up` changes nothing.
+    newcomer.ok("cargo xtask up");
+    assert_eq!(
+        kubectl("get pods -l app=web -o jsonpath='{.items[*].metadata.uid}'"),
+        web
+    );
+
+    // Half of it dies; `up` repairs it and the Pods are still the same.
+    for part in ["apiserver", "scheduler", "node1-kubelet", "node2-containerd"] {
+        newcomer.kills(part);
+    }
+    assert!(newcomer.ok("cargo xtask status").contains("stopped apiserver"));
+    newcomer.ok("cargo xtask up");
+    assert_eq!(
+        kubectl("get pods -l app=web -o jsonpath='{.items[*].metadata.uid}'"),
+        web
+    );
+
+    // Its data is broken beyond repair; `up` makes a new one.
+    newcomer.ok("cargo xtask down");
+    let wal = Instance::open(&newcomer.name).unwrap().folder().join("etcd/member/wal");
+    for file in fs::read_dir(wal).unwrap() {
+        fs::write(file.unwrap().path(), b"broken").unwrap();
+    }
+    assert!(newcomer.ok("cargo xtask up").contains("is replaced"));
+    assert_eq!(kubectl("get nodes --no-headers | grep -c ' Ready'").trim(), "3");
+
+    // Somebody presses Ctrl-C while it starts; `up` goes on from there.
+    newcomer.ok("cargo xtask down");
+    newcomer.interrupts_up_once_the_apiserver_runs();
+    newcomer.ok("cargo xtask up");
+    assert_eq!(
+        kubectl("get pods -n kruise-system --no-headers | grep -c ' 1/1 *Running'").trim(),
+        "5"
+    );
+
+    for command in way_down {
+        newcomer.ok(command);
+    }
+    assert!(
+        !newcomer.ok("cargo xtask status").contains(&newcomer.name),
+        "nothing is left"
+    );
+    assert!(!newcomer.ok("ip netns list; ip link").contains(&newcomer.name));
+}
+
+#[test]
+fn given_no_way_to_the_module_proxy_when_kubernetes_must_be_built_then_the_message_says_what_to_check() {
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["up", "--name", "offline"])
+        .env("HOME", home.path())
+        .env("GOPROXY", "off")
+        .env("GOMODCACHE", home.path().join("modules"))
+        .env("GOCACHE", home.path().join("builds"))
+        .output()
+        .unwrap();
+    let said = said(&output);
+    assert!(!output.status.success() && said.contains("go env GOPROXY"), "{said}");
+}
+
+#[test]
+fn given_a_full_disk_then_up_says_where_and_how_much_is_missing() {
+    let home = tempfile::tempdir().unwrap();
+    // The small disk is mounted for this one command only.
+    let script = r#"mount -t tmpfs -o size=8m tmpfs "$HOME" && exec "$0" up --name full"#;
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_xtask")])
+        .env("HOME", home.path())
+        .env("XDG_CACHE_HOME", paths::cache().unwrap().parent().unwrap())
+        .output()
+        .unwrap();
+    let said = said(&output);
+    assert!(
+        !output.status.success() && said.contains("8 MiB are free") && said.contains("1024 MiB are needed"),
+        "{said}"
+    );
+}
+
+#[test]
+fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_and_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let (programs, clone) = (home.path().join("programs"), home.path().join("clone"));
+    let cache = home.path().join(".cache/kruise-rs");
+    for folder in [&programs, &clone, &cache] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let copy = |from: PathBuf, to: &Path| {
+        let status = Command::new("cp").arg("-a").arg(&from).arg(to).status().unwrap();
+        assert!(status.success(), "cannot copy {}", from.display());
+    };
+    copy(paths::cache().unwrap().join("kubernetes"), &cache);
+    copy(paths::cache().unwrap().join("helm"), &cache);
+    copy(root().join("charts"), &clone);
+    let beside = Path::new(env!("CARGO_BIN_EXE_xtask")).parent().unwrap();
+    for program in ["xtask", "kruise-manager", "kruise-sim-nodes"] {
+        copy(beside.join(program), &programs);
+    }
+    assert!(
+        Command::new("chown")
+            .args(["-R", "65534:65534"])
+            .arg(home.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let nobody = |script: &str| {
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec", script])
+            .current_dir(home.path())
+            .env("HOME", home.path())
+            .env("KRUISE_ROOT", &clone)
+            // The programs lie there ready: what cargo would build is what was copied.
+            .env("CARGO", "true")
+            .env(
+                "PATH",
+                format!(
+                    "{}:{}:/usr/bin:/bin",
+                    programs.display(),
+                    cache.join("kubernetes").join(DEFAULT_VERSION).join("bin").display()
+                ),
+            )
+            .output()
+            .unwrap()
+    };
+    let up = nobody("xtask up --name plain");
+    let refused = nobody("xtask up --name other --nodes 2");
+    let look = nobody(
+        "export KUBECONFIG=$(xtask kubeconfig --name plain); kubectl create deployment web --image=nginx --replicas=4; \
+         kubectl rollout status deployment/web --timeout=60s; kubectl get nodes; xtask status",
+    );
+    let down = nobody("xtask down --name plain --purge; xtask status");
+    assert!(
+        up.status.success() && said(&up).contains("simulated nodes only"),
+        "{}",
+        said(&up)
+    );
+    assert!(
+        !refused.status.success() && said(&refused).contains("real nodes need root"),
+        "{}",
+        said(&refused)
+    );
+    assert!(
+        look.status.success()
+            && said(&look).contains("successfully rolled out")
+            && said(&look).contains("running manager"),
+        "{}",
+        said(&look)
+    );
+    assert!(
+        down.status.success() && said(&down).contains("no local clusters"),
+        "{}",
+        said(&down)
+    );
+}
+
+fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
