@@ -121,7 +121,10 @@ fn present(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     if folder.is_dir() {
         for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            if matches!(Path::new(&name).extension().and_then(|end| end.to_str()), Some("yaml" | "txt")) {
+            if matches!(
+                Path::new(&name).extension().and_then(|end| end.to_str()),
+                Some("yaml" | "txt")
+            ) {
                 names.insert(name);
             }
         }
