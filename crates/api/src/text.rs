@@ -109,6 +109,13 @@ pub trait Shareable: Hash + Eq + Default + Sized + 'static {
     fn table() -> &'static Table<Arc<Self>>;
 }
 
+impl<T> Common<T> {
+    /// True when both are the same in memory: a quick look before a comparison.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl<T: Shareable> From<T> for Common<T> {
     fn from(value: T) -> Self {
         Self(T::table().get::<_, T>(value, Arc::new))
@@ -137,7 +144,7 @@ impl<T> Deref for Common<T> {
 
 impl<T: PartialEq> PartialEq for Common<T> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+        self.is_same(other) || self.0 == other.0
     }
 }
 

@@ -98,11 +98,8 @@ fn pods_of_one_template_share_it() {
     other["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = json!("data-web-9zzzz");
     let one = pod();
     let two: Pod = read::from_value(&other).unwrap();
-    assert!(std::ptr::eq(&*one.spec.template, &*two.spec.template));
-    assert!(std::ptr::eq(
-        &*one.metadata.owner_references,
-        &*two.metadata.owner_references
-    ));
+    assert!(one.spec.template.is_same(&two.spec.template));
+    assert!(one.metadata.owner_references.is_same(&two.metadata.owner_references));
     other["spec"]["containers"][0]["image"] = json!("nginx:1.26");
     let three: Pod = read::from_value(&other).unwrap();
     assert_ne!(one.spec.template, three.spec.template);
