@@ -141,14 +141,6 @@ mod tests {
     use super::*;
 
     #[test]
-<<<<<<< HEAD
-    fn the_committed_crds_are_what_the_types_say() {
-        check_all().unwrap();
-    }
-
-    #[test]
-=======
->>>>>>> api
     fn given_drift_then_check_names_the_files_and_write_repairs_it() {
         let folder = tempfile::tempdir().unwrap();
         let files = BTreeMap::from([
