@@ -148,12 +148,7 @@ fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, progress: &P
 
 /// A program of the workspace, built with the same profile as xtask.
 fn beside_xtask(program: &str, package: &str) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    shell::run(
-        Command::new(cargo)
-            .args(["build", "--locked", "-p", package, "--bin", program])
-            .current_dir(crate::root()),
-    )?;
+    shell::run(product::cargo().args(["build", "--locked", "-p", package, "--bin", program]))?;
     let own = std::env::current_exe()?;
     Ok(own.parent().context("no folder")?.join(program))
 }
