@@ -1,8 +1,11 @@
 //! How to live in a cluster: cache, queue, writer, lease, events, metrics, admin endpoint, shutdown.
 
 pub mod admin;
+pub mod cache;
 pub mod client;
+pub mod error;
 pub mod flags;
 pub mod logging;
 pub mod metrics;
+pub mod resource;
 pub mod shutdown;
