@@ -7,5 +7,6 @@ pub mod error;
 pub mod flags;
 pub mod logging;
 pub mod metrics;
+pub mod queue;
 pub mod resource;
 pub mod shutdown;
