@@ -50,6 +50,9 @@ pub struct Error {
     class: Class,
     message: String,
     reason: String,
+    /// The HTTP status; 0 when there was no answer.
+    code: u16,
+    timed_out: bool,
     may_have_applied: bool,
     retry_after: Option<Duration>,
 }
@@ -61,6 +64,8 @@ impl Error {
             class,
             message: message.into(),
             reason: String::new(),
+            code: 0,
+            timed_out: false,
             may_have_applied: false,
             retry_after: None,
         }
@@ -71,6 +76,14 @@ impl Error {
         Self {
             may_have_applied: true,
             ..Self::new(Class::Transient, message)
+        }
+    }
+
+    /// The same, because the server took too long.
+    pub(crate) fn timed_out(message: impl Into<String>) -> Self {
+        Self {
+            timed_out: true,
+            ..Self::lost(message)
         }
     }
 
@@ -92,6 +105,16 @@ impl Error {
     /// How long the server asked to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    /// True when the server has more to do than it can.
+    pub(crate) fn is_overload(&self) -> bool {
+        self.timed_out || (self.class == Class::Transient && matches!(self.code, 429 | 503 | 504))
+    }
+
+    /// True when the server has answered.
+    pub(crate) fn was_answered(&self) -> bool {
+        self.code != 0
     }
 
     /// True when a create found the name taken.
@@ -117,6 +140,8 @@ impl Error {
         Self {
             class: class(code, &answer),
             message,
+            code,
+            timed_out: false,
             may_have_applied: answered_too_late(code),
             reason: answer.reason,
             retry_after: asked.map(Duration::from_secs).or(retry_after),

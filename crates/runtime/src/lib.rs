@@ -3,10 +3,16 @@
 pub mod admin;
 pub mod cache;
 pub mod client;
+pub mod controller;
 pub mod error;
+pub mod events;
+pub mod expectations;
 pub mod flags;
+pub mod lease;
 pub mod logging;
 pub mod metrics;
 pub mod queue;
+pub mod requests;
 pub mod resource;
 pub mod shutdown;
+pub mod writer;

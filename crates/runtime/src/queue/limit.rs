@@ -86,6 +86,16 @@ impl Bucket {
         }
     }
 
+    /// Takes a token if there is one.
+    pub fn try_take(&mut self, now: Instant) -> bool {
+        let before = self.clone();
+        let there = self.take(now).is_zero();
+        if !there {
+            *self = before;
+        }
+        there
+    }
+
     /// Takes a token and says how long to wait until it is really there.
     pub fn take(&mut self, now: Instant) -> Duration {
         if self.rate <= 0.0 {

@@ -185,7 +185,7 @@ impl Observer {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn given_any_steps_then_no_key_is_lost_none_is_handed_out_twice_and_changes_come_first(
         steps in prop::collection::vec(step(), 0..120)
