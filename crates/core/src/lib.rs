@@ -1,2 +1,17 @@
 //! Every decision kruise takes, as pure functions: plan, default, validate, convert.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+pub mod advancedcronjob;
+pub mod cloneset;
+pub mod containerrecreaterequest;
+pub mod conversion;
+pub mod daemonset;
+pub mod nodeimage;
+pub mod persistentpodstate;
+pub mod podunavailablebudget;
+pub mod resourcedistribution;
+pub mod shared;
+pub mod sidecarset;
+pub mod statefulset;
+pub mod uniteddeployment;
+pub mod workloadspread;

@@ -115,7 +115,7 @@ mod tests {
         let (release, blocked) = mpsc::channel::<()>();
         let outcome = std::panic::catch_unwind(move || {
             let short = Duration::from_millis(50);
-            run(short, short, async move { drop(blocked.recv()) });
+            run(short, short, async move { _ = blocked.recv() });
         });
         assert!(message(&*outcome.unwrap_err()).contains("did not end within its deadline"));
         drop(release);

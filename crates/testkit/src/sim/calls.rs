@@ -64,14 +64,14 @@ impl Calls {
     /// Patches a Pod's status and returns the version it has now.
     pub(super) async fn patch_pod_status(&self, namespace: &str, name: &str, patch: Value) -> Result<u64, Refused> {
         self.counters.patches.fetch_add(1, Ordering::Relaxed);
-        let path = Pod::url_path(&(), Some(namespace));
+        let pods = Pod::url_path(&(), Some(namespace));
         let patch = Patch::Strategic(patch);
         self.insist(|| {
             let params = PatchParams {
                 field_manager: Some(WRITER.to_owned()),
                 ..PatchParams::default()
             };
-            let request = Request::new(&path).patch_subresource("status", name, &params, &patch);
+            let request = Request::new(&pods).patch_subresource("status", name, &params, &patch);
             async {
                 let mut request = request.map_err(kube::Error::BuildRequest)?;
                 if let Ok(accept) = METADATA_ONLY.parse() {
@@ -92,9 +92,18 @@ impl Calls {
             resource_version: None,
         };
         let params = DeleteParams::default().grace_period(0).preconditions(preconditions);
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        self.insist(|| async { pods.delete(name, &params).await.map(drop) })
-            .await
+        let path = Pod::url_path(&(), Some(namespace));
+        self.insist(|| {
+            let request = Request::new(&path).delete(name, &params);
+            async {
+                let mut request = request.map_err(kube::Error::BuildRequest)?;
+                if let Ok(accept) = METADATA_ONLY.parse() {
+                    request.headers_mut().insert("accept", accept);
+                }
+                self.client.request_text(request).await.map(drop)
+            }
+        })
+        .await
     }
 
     /// The keys of a ConfigMap, `None` when there is no such ConfigMap.

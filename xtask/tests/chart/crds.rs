@@ -1,0 +1,99 @@
+//! CRDs are part of the release unless the user manages them. Those that convert are told where the manager is.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::render::{chart, get, render, try_render};
+
+fn files() -> usize {
+    fs::read_dir(chart().join("files/crds")).map_or(0, Iterator::count)
+}
+
+fn rendered(objects: &[Value]) -> usize {
+    objects
+        .iter()
+        .filter(|object| object["kind"] == "CustomResourceDefinition")
+        .count()
+}
+
+/// A copy of the chart with two CRDs of our own choice.
+struct Sample {
+    _folder: TempDir,
+    chart: PathBuf,
+}
+
+fn chart_with_samples() -> Sample {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp")
+        .arg("-R")
+        .arg(chart())
+        .arg(folder.path())
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    let copy = folder.path().join("kruise");
+    let crds = copy.join("files/crds");
+    let _ = fs::remove_dir_all(&crds);
+    fs::create_dir_all(&crds).unwrap();
+    for (plural, conversion) in [
+        ("plains", json!({"strategy": "None"})),
+        (
+            "twins",
+            json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"namespace": "wrong", "name": "x"}},
+                         "conversionReviewVersions": ["v1"]}}),
+        ),
+    ] {
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                         "metadata": {"name": format!("{plural}.apps.kruise.io")},
+                         "spec": {"group": "apps.kruise.io", "conversion": conversion, "maximum": 2_147_483_647}});
+        fs::write(
+            crds.join(format!("{plural}.yaml")),
+            serde_json::to_string_pretty(&crd).unwrap(),
+        )
+        .unwrap();
+    }
+    Sample {
+        _folder: folder,
+        chart: copy,
+    }
+}
+
+#[test]
+fn given_the_generated_crds_then_all_are_rendered_and_none_when_the_user_manages_them() {
+    assert_eq!(rendered(&render(&json!({}))), files());
+    assert_eq!(rendered(&render(&json!({"crds": {"managed": false}}))), 0);
+}
+
+#[test]
+fn given_crds_that_convert_then_they_point_to_the_manager_in_its_namespace() {
+    let sample = chart_with_samples();
+    let objects = try_render(&sample.chart, &json!({"installation": {"namespace": "foo"}}), &[]).unwrap();
+    assert_eq!(rendered(&objects), 2);
+    let twin = get(&objects, "CustomResourceDefinition", "twins.apps.kruise.io");
+    let service = json!({"namespace": "foo", "name": "kruise-webhook-service", "port": 443, "path": "/convert"});
+    let webhook = json!({"clientConfig": {"service": service}, "conversionReviewVersions": ["v1", "v1beta1"]});
+    assert_eq!(
+        twin["spec"]["conversion"],
+        json!({"strategy": "Webhook", "webhook": webhook})
+    );
+    assert_eq!(twin["spec"]["maximum"], 2_147_483_647, "numbers stay whole");
+    let plain = get(&objects, "CustomResourceDefinition", "plains.apps.kruise.io");
+    assert_eq!(plain["spec"]["conversion"], json!({"strategy": "None"}));
+}
+
+#[test]
+fn given_external_certificates_then_the_injector_finds_the_crds_that_convert() {
+    let sample = chart_with_samples();
+    let annotations = json!({"cert-manager.io/inject-ca-from": "ns/cert"});
+    let values = |gates: &str| json!({"featureGates": gates, "externalCerts": {"annotations": annotations}});
+    let with = try_render(&sample.chart, &values("EnableExternalCerts=true"), &[]).unwrap();
+    let of = |objects: &[Value], name: &str| {
+        get(objects, "CustomResourceDefinition", &format!("{name}.apps.kruise.io"))["metadata"]["annotations"].clone()
+    };
+    assert_eq!(of(&with, "twins"), annotations);
+    assert_eq!(of(&with, "plains"), Value::Null);
+    let without = try_render(&sample.chart, &values(""), &[]).unwrap();
+    assert_eq!(of(&without, "twins"), Value::Null);
+}
