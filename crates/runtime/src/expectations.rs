@@ -6,6 +6,7 @@
 //! - A create or change is visible when the cache has seen its resourceVersion or a later one, or when a list that was begun after
 //!   the write is complete.
 //! - A deletion is visible when the object is gone, is being deleted, or is another one of the same name.
+//! - A write whose answer was lost may have happened or not. It is waited for as well, but only for a few seconds.
 //!
 //! As the cache always moves on (a broken watch is resumed or becomes a new list), nothing can wait for ever. If it takes longer than
 //! `--expectation-timeout` all the same, that is reported once and the expectation is dropped: a decision on an old view is kept
@@ -72,6 +73,8 @@ pub enum Visible {
         count: usize,
         /// How long the oldest of them has been waited for.
         age: Duration,
+        /// When to ask again, should no change come first.
+        ask_after: Duration,
     },
 }
 
@@ -95,7 +98,12 @@ struct Pending {
 enum Write {
     Changed { uid: String, version: u64 },
     Deleted { uid: String },
+    MaybeCreated,
+    MaybeDeleted { uid: String },
 }
+
+/// How long a write is waited for of which nobody knows whether it happened.
+const UNSURE: Duration = Duration::from_secs(5);
 
 /// The counter of all expectations of a process.
 #[derive(Clone, Debug)]
@@ -142,6 +150,17 @@ impl Expectations {
         self.remember(key, view, object.clone(), write);
     }
 
+    /// Remembers that an object may have been created on behalf of `key`: the answer was lost.
+    pub fn maybe_created<V: View + Clone + 'static>(&self, key: &ObjectKey, view: &V, object: &ObjectKey) {
+        self.remember(key, view, object.clone(), Write::MaybeCreated);
+    }
+
+    /// Remembers that an object may have been deleted on behalf of `key`: the answer was lost.
+    pub fn maybe_deleted<V: View + Clone + 'static>(&self, key: &ObjectKey, view: &V, object: &ObjectKey, uid: &str) {
+        let write = Write::MaybeDeleted { uid: uid.to_owned() };
+        self.remember(key, view, object.clone(), write);
+    }
+
     fn remember<V: View + Clone + 'static>(&self, key: &ObjectKey, view: &V, object: ObjectKey, write: Write) {
         let pending = Pending {
             list_begun: view.position().list_begun,
@@ -170,6 +189,11 @@ impl Expectations {
             object: oldest.object.clone(),
             count: pending.len(),
             age: oldest.since.elapsed(),
+            ask_after: pending
+                .iter()
+                .map(|each| each.patience(self.timeout))
+                .min()
+                .unwrap_or_default(),
         }
     }
 
@@ -180,8 +204,11 @@ impl Expectations {
 
     fn is_overdue(&self, key: &ObjectKey, pending: &Pending) -> bool {
         let age = pending.since.elapsed();
-        if age < self.timeout {
+        if !pending.patience(self.timeout).is_zero() {
             return false;
+        }
+        if pending.write.is_unsure() {
+            return true;
         }
         self.overdue.with_label_values(&[&self.controller]).inc();
         tracing::warn!(controller = self.controller, %key, object = %pending.object, ?age,
@@ -190,7 +217,23 @@ impl Expectations {
     }
 }
 
+impl Write {
+    fn is_unsure(&self) -> bool {
+        matches!(self, Self::MaybeCreated | Self::MaybeDeleted { .. })
+    }
+}
+
 impl Pending {
+    /// How much longer it is waited for.
+    fn patience(&self, timeout: Duration) -> Duration {
+        let whole = if self.write.is_unsure() {
+            timeout.min(UNSURE)
+        } else {
+            timeout
+        };
+        whole.saturating_sub(self.since.elapsed())
+    }
+
     fn visible(&self) -> bool {
         let position = self.view.position();
         if position.list_done > self.list_begun {
@@ -204,7 +247,10 @@ impl Pending {
                 let later = seen.resource_version >= *version;
                 later && (*version != 0 || seen.uid == *uid)
             }),
-            Write::Deleted { uid } => seen.is_none_or(|seen| seen.deleting || seen.uid != *uid),
+            Write::MaybeCreated => seen.is_some(),
+            Write::Deleted { uid } | Write::MaybeDeleted { uid } => {
+                seen.is_none_or(|seen| seen.deleting || seen.uid != *uid)
+            }
         }
     }
 }

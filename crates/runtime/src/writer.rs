@@ -201,9 +201,8 @@ impl Writer {
             ends.min(now + this.options.deadline)
         });
         let left = end.saturating_duration_since(now);
-        let dry_run = if this.options.dry_run { "&dryRun=All" } else { "" };
-        let query = format!("timeout={}ms{dry_run}", left.as_millis().max(1));
-        let request = call.request(&this.options.component, &query, this.agent.clone())?;
+        let call = if this.options.dry_run { call.dry_run() } else { call };
+        let request = call.request(&this.options.component, left, this.agent.clone())?;
         match tokio::time::timeout_at(end, exchange(&this.client, request)).await {
             Ok(result) => result,
             Err(_) => Err(Error::timed_out(format!(

@@ -138,7 +138,7 @@ pub struct Faults(Arc<Inner>);
 
 struct Inner {
     state: Mutex<State>,
-    watches: tokio::sync::watch::Sender<watch::Control>,
+    control: tokio::sync::watch::Sender<watch::Control>,
 }
 
 struct State {
@@ -180,7 +180,7 @@ impl Faults {
                 crash_after: None,
                 crashed: false,
             }),
-            watches: tokio::sync::watch::Sender::default(),
+            control: tokio::sync::watch::Sender::default(),
         }))
     }
 
@@ -216,7 +216,7 @@ impl Faults {
     /// Takes all injected faults back.
     pub fn heal(&self) {
         self.state().rules.clear();
-        self.0.watches.send_modify(watch::Control::calm);
+        self.0.control.send_modify(watch::Control::calm);
     }
 
     /// Ends the program's world with its n-th write from the beginning, counted from 1.
@@ -227,7 +227,7 @@ impl Faults {
     /// Ends the program's world now.
     pub fn crash(&self) {
         self.state().crashed = true;
-        self.0.watches.send_modify(|control| control.crashed = true);
+        self.0.control.send_modify(|control| control.crashed = true);
     }
 
     /// Whether the program's world has ended.
@@ -235,31 +235,34 @@ impl Faults {
         self.state().crashed
     }
 
-    /// Resolves when the program's world has ended.
+    /// Resolves when the program's world has ended and the server works on nothing of it any more. A successor that begins earlier may miss
+    /// what is still under way; real ones are kept apart by the lease.
     pub async fn until_crashed(&self) {
-        let mut watches = self.0.watches.subscribe();
+        let mut control = self.0.control.subscribe();
         // The sender is ours.
-        let _ = watches.wait_for(|control| control.crashed).await;
+        let _ = control
+            .wait_for(|control| control.crashed && control.under_way == 0)
+            .await;
     }
 
     /// Ends the watches that are open now: those of a resource, or all.
     pub fn cut_watches(&self, resource: Option<&str>, cut: Cut) {
-        self.0.watches.send_modify(|control| control.cut(resource, cut));
+        self.0.control.send_modify(|control| control.cut(resource, cut));
     }
 
     /// Holds back what watches tell, until [`Faults::release_watches`].
     pub fn hold_watches(&self) {
-        self.0.watches.send_modify(|control| control.held = true);
+        self.0.control.send_modify(|control| control.held = true);
     }
 
     /// Lets watches tell what was held back.
     pub fn release_watches(&self) {
-        self.0.watches.send_modify(|control| control.held = false);
+        self.0.control.send_modify(|control| control.held = false);
     }
 
     /// Lets everything that watches tell arrive late by this time.
     pub fn delay_watches(&self, delay: Duration) {
-        self.0.watches.send_modify(|control| control.delay = delay);
+        self.0.control.send_modify(|control| control.delay = delay);
     }
 
     /// How many calls reached the server, by verb and resource.
@@ -296,7 +299,7 @@ impl Faults {
                 if state.crash_after.is_some_and(|last| state.writes >= last) {
                     state.crashed = true;
                     drop(state);
-                    self.0.watches.send_modify(|control| control.crashed = true);
+                    self.0.control.send_modify(|control| control.crashed = true);
                     return Fate::Crashes;
                 }
             }

@@ -159,6 +159,7 @@ async fn given_several_writes_then_all_have_to_be_visible_and_the_oldest_is_name
             object: ObjectKey::new("n", "a"),
             count: 2,
             age: Duration::from_secs(7),
+            ask_after: TIMEOUT.saturating_sub(Duration::from_secs(7)),
         }
     );
     assert_eq!(fixture.expectations.check(&ObjectKey::new("n", "other")), Visible::All);
@@ -197,4 +198,49 @@ async fn given_a_key_that_is_no_more_then_its_writes_are_forgotten() {
     fixture.wrote("a", "u", "10");
     fixture.expectations.forget(&fixture.key);
     assert!(fixture.all_visible());
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_a_write_without_an_answer_then_it_is_waited_for_but_not_for_long() {
+    let object = ObjectKey::new("n", "a");
+    for shows in [true, false] {
+        let fixture = fixture();
+        fixture
+            .expectations
+            .maybe_created(&fixture.key, &fixture.store, &object);
+        let Visible::NotYet { ask_after, .. } = fixture.expectations.check(&fixture.key) else {
+            panic!("it may be there and is not visible");
+        };
+        assert_eq!(ask_after, UNSURE);
+        fixture.store.feed(Change::Applied(map("other", "o", 50)));
+        assert!(
+            !fixture.all_visible(),
+            "its version is not known, so only the object itself can tell"
+        );
+        if shows {
+            fixture.store.feed(Change::Applied(map("a", "u", 51)));
+        } else {
+            tokio::time::advance(UNSURE).await;
+        }
+        assert!(fixture.all_visible());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_a_deletion_without_an_answer_then_it_is_waited_for_but_not_for_long() {
+    let object = ObjectKey::new("n", "a");
+    for shows in [true, false] {
+        let fixture = fixture();
+        fixture.store.feed(Change::Applied(map("a", "u", 5)));
+        fixture
+            .expectations
+            .maybe_deleted(&fixture.key, &fixture.store, &object, "u");
+        assert!(!fixture.all_visible());
+        if shows {
+            fixture.store.feed(Change::Deleted(gone("a"), 6));
+        } else {
+            tokio::time::advance(UNSURE).await;
+        }
+        assert!(fixture.all_visible());
+    }
 }

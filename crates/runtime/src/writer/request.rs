@@ -1,5 +1,7 @@
 //! What a write says, as an HTTP request.
 
+use std::time::Duration;
+
 use http::{HeaderValue, Method, Request, header};
 use kube::client::Body;
 use serde_json::{Map, Value, json};
@@ -181,6 +183,7 @@ pub(super) struct Call {
     content_type: &'static str,
     body: Vec<u8>,
     manages_fields: bool,
+    dry_run: bool,
 }
 
 const JSON: &str = "application/json";
@@ -197,6 +200,7 @@ impl Call {
             content_type: JSON,
             body,
             manages_fields: true,
+            dry_run: false,
         })
     }
 
@@ -249,19 +253,41 @@ impl Call {
             content_type: JSON,
             body: Vec::new(),
             manages_fields: true,
+            dry_run: false,
         })
     }
 
-    /// The request. `query` is made of plain letters.
-    pub(super) fn request(self, field_manager: &str, query: &str, agent: HeaderValue) -> Result<Request<Body>, Error> {
-        let manager = if self.manages_fields {
-            format!("&fieldManager={field_manager}")
-        } else {
-            String::new()
-        };
+    /// Asks the server to check everything and to store nothing.
+    pub(super) fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        // What a deletion says in its body counts instead of the query.
+        if self.method == Method::DELETE
+            && let Ok(mut options) = serde_json::from_slice::<Value>(&self.body)
+        {
+            options["dryRun"] = json!(["All"]);
+            self.body = bytes(&options);
+        }
+        self
+    }
+
+    /// The request, with this much time for the server.
+    pub(super) fn request(
+        self,
+        field_manager: &str,
+        time: Duration,
+        agent: HeaderValue,
+    ) -> Result<Request<Body>, Error> {
+        let mut query = format!("timeout={}ms", time.as_millis().max(1));
+        if self.dry_run {
+            query.push_str("&dryRun=All");
+        }
+        if self.manages_fields {
+            query.push_str("&fieldManager=");
+            query.push_str(field_manager);
+        }
         Request::builder()
             .method(self.method)
-            .uri(format!("{}?{query}{manager}", self.path))
+            .uri(format!("{}?{query}", self.path))
             .header(header::USER_AGENT, agent)
             .header(header::CONTENT_TYPE, self.content_type)
             .header(header::ACCEPT, if self.manages_fields { METADATA } else { JSON })
@@ -299,7 +325,11 @@ mod tests {
     fn sent(call: Call) -> (String, String, String) {
         let body = String::from_utf8(call.body.clone()).expect("text");
         let request = call
-            .request("kruise-manager", "timeout=30s", HeaderValue::from_static("agent"))
+            .request(
+                "kruise-manager",
+                Duration::from_secs(30),
+                HeaderValue::from_static("agent"),
+            )
             .expect("a request");
         let content_type = request.headers()[header::CONTENT_TYPE]
             .to_str()
@@ -321,7 +351,7 @@ mod tests {
         for (call, line, content_type, body) in [
             (
                 Call::create(&POD, "n", b"{}".to_vec()).expect("a call"),
-                "POST /api/v1/namespaces/n/pods?timeout=30s&fieldManager=kruise-manager",
+                "POST /api/v1/namespaces/n/pods?timeout=30000ms&fieldManager=kruise-manager",
                 "application/json",
                 json!({}),
             ),
@@ -330,7 +360,7 @@ mod tests {
                     &target,
                     Patch::Merge(json!({ "metadata": { "labels": { "l": null } } })),
                 ),
-                "PATCH /api/v1/namespaces/n/pods/a?timeout=30s&fieldManager=kruise-manager",
+                "PATCH /api/v1/namespaces/n/pods/a?timeout=30000ms&fieldManager=kruise-manager",
                 "application/merge-patch+json",
                 json!({ "metadata": { "labels": { "l": null }, "uid": "u", "resourceVersion": "7" } }),
             ),
@@ -339,13 +369,13 @@ mod tests {
                     &target.status(),
                     Patch::Strategic(json!({ "status": { "phase": "Running" } })),
                 ),
-                "PATCH /api/v1/namespaces/n/pods/a/status?timeout=30s&fieldManager=kruise-manager",
+                "PATCH /api/v1/namespaces/n/pods/a/status?timeout=30000ms&fieldManager=kruise-manager",
                 "application/strategic-merge-patch+json",
                 json!({ "status": { "phase": "Running" }, "metadata": { "uid": "u", "resourceVersion": "7" } }),
             ),
             (
                 patch(&target, Patch::Json(vec![json!({ "op": "remove", "path": "/a" })])),
-                "PATCH /api/v1/namespaces/n/pods/a?timeout=30s&fieldManager=kruise-manager",
+                "PATCH /api/v1/namespaces/n/pods/a?timeout=30000ms&fieldManager=kruise-manager",
                 "application/json-patch+json",
                 json!([{ "op": "remove", "path": "/a" },
                        { "op": "replace", "path": "/metadata/resourceVersion", "value": "7" },
@@ -353,14 +383,14 @@ mod tests {
             ),
             (
                 Call::delete(&target, &delete).expect("a call"),
-                "DELETE /api/v1/namespaces/n/pods/a?timeout=30s",
+                "DELETE /api/v1/namespaces/n/pods/a?timeout=30000ms",
                 "application/json",
                 json!({ "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "propagationPolicy": "Foreground",
                         "preconditions": { "uid": "u", "resourceVersion": "7" } }),
             ),
             (
                 Call::evict(&target, &DeleteOptions::default()).expect("a call"),
-                "POST /api/v1/namespaces/n/pods/a/eviction?timeout=30s",
+                "POST /api/v1/namespaces/n/pods/a/eviction?timeout=30000ms",
                 "application/json",
                 json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": "a", "namespace": "n" },
                         "deleteOptions": { "apiVersion": "v1", "kind": "DeleteOptions" } }),
@@ -370,6 +400,30 @@ mod tests {
             assert_eq!((sent_line.as_str(), sent_type.as_str()), (line, content_type));
             assert_eq!(serde_json::from_str::<Value>(&sent_body).expect("JSON"), body);
         }
+    }
+
+    #[test]
+    fn given_a_dry_run_then_every_verb_says_so_where_the_server_looks() {
+        let target = Target::new(&POD, "n", "a");
+        let (line, _, body) = sent(
+            Call::delete(&target, &DeleteOptions::default())
+                .expect("a call")
+                .dry_run(),
+        );
+        assert_eq!(line, "DELETE /api/v1/namespaces/n/pods/a?timeout=30000ms&dryRun=All");
+        assert_eq!(
+            serde_json::from_str::<Value>(&body).expect("JSON")["dryRun"],
+            json!(["All"])
+        );
+        let (line, _, _) = sent(
+            Call::evict(&target, &DeleteOptions::default())
+                .expect("a call")
+                .dry_run(),
+        );
+        assert_eq!(
+            line,
+            "POST /api/v1/namespaces/n/pods/a/eviction?timeout=30000ms&dryRun=All"
+        );
     }
 
     #[test]

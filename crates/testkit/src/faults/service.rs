@@ -71,13 +71,17 @@ where
             Fate::Goes(Fault::Refuse(code)) => return async move { Ok(refusal(code)) }.boxed(),
             _ => {}
         }
-        let control = self.faults.0.watches.subscribe();
+        let control = self.faults.0.control.subscribe();
+        let old_cuts = control.borrow().cuts();
+        let under_way = UnderWay::begin(&self.faults);
         let answer = self.inner.call(request);
         async move {
             if let Fate::Goes(Fault::Delay(delay)) = fate {
                 tokio::time::sleep(delay).await;
             }
-            let answer = answer.await.map_err(Into::into)?;
+            let answer = answer.await.map_err(Into::into);
+            drop(under_way);
+            let answer = answer?;
             match fate {
                 Fate::Crashes => return Err("the program has crashed".into()),
                 Fate::Goes(Fault::LoseReply) => return Err("connection reset before the answer".into()),
@@ -86,13 +90,29 @@ where
             let watches = call.verb == "watch" && answer.status().is_success();
             Ok(answer.map(|body| {
                 if watches {
-                    StreamBody::new(disturbed(body, call.resource, control)).boxed_unsync()
+                    StreamBody::new(disturbed(body, call.resource, control, old_cuts)).boxed_unsync()
                 } else {
                     body.map_err(Into::into).boxed_unsync()
                 }
             }))
         }
         .boxed()
+    }
+}
+
+/// A call that the server may be working on.
+struct UnderWay(Faults);
+
+impl UnderWay {
+    fn begin(faults: &Faults) -> Self {
+        faults.0.control.send_modify(|control| control.under_way += 1);
+        Self(faults.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.0.control.send_modify(|control| control.under_way -= 1);
     }
 }
 

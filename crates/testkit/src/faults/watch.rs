@@ -18,6 +18,8 @@ pub(super) struct Control {
     pub(super) held: bool,
     pub(super) delay: Duration,
     pub(super) crashed: bool,
+    /// Calls that the server has not answered yet.
+    pub(super) under_way: usize,
     /// The cuts so far; a watch looks only at those that came after it was opened.
     cuts: Vec<(Option<String>, Cut)>,
 }
@@ -25,6 +27,11 @@ pub(super) struct Control {
 impl Control {
     pub(super) fn cut(&mut self, resource: Option<&str>, cut: Cut) {
         self.cuts.push((resource.map(str::to_owned), cut));
+    }
+
+    /// How many cuts there were so far.
+    pub(super) fn cuts(&self) -> usize {
+        self.cuts.len()
     }
 
     pub(super) fn calm(&mut self) {
@@ -50,17 +57,17 @@ const EXPIRED: &str = concat!(
     "\n"
 );
 
-/// The body of a watch, line by line, as the control allows.
+/// The body of a watch, line by line, as the control allows. `old_cuts` came before the watch was asked for.
 pub(super) fn disturbed<B>(
     body: B,
     resource: String,
     control: watch::Receiver<Control>,
+    old_cuts: usize,
 ) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let old_cuts = control.borrow().cuts.len();
     let watch = Watch {
         body,
         resource,
