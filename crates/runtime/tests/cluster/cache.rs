@@ -241,9 +241,8 @@ async fn put_gadget(world: &World, group: &'static str, name: &str, number: Valu
                          "metadata": { "name": name, "namespace": world.ns() }, "spec": spec });
     eventually(PATIENCE, "the gadget is written", || async {
         let created = world.hand().create(&resource, world.ns(), object.to_string()).await;
-        let error = match created {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
+        let Err(error) = created else {
+            return Ok(());
         };
         if error.is_already_exists() {
             let target = Target::new(&resource, world.ns(), name);
@@ -408,7 +407,7 @@ fn given_two_thousand_objects_then_all_are_listed_in_pages_and_followed() {
         all.delete_collection(&DeleteParams::default(), &list)
             .await
             .expect("deleted");
-        eventually(Duration::from_secs(60), "all are gone", || async {
+        eventually(Duration::from_mins(1), "all are gone", || async {
             if store.is_empty() {
                 Ok(())
             } else {

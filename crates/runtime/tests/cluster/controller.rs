@@ -219,7 +219,7 @@ impl Observer {
 
     /// Waits until an owner has what it wants, and says so.
     async fn settled(&self, world: &World, owner: &str, copies: usize) {
-        eventually(Duration::from_secs(60), "the owner has its copies", || async {
+        eventually(Duration::from_mins(1), "the owner has its copies", || async {
             let map = self.store.get(world.ns(), owner).ok_or("no owner")?;
             let seen = map.annotations().get(SEEN).cloned().unwrap_or_default();
             let there = self.store.by(&BY_OWNER, owner).len();

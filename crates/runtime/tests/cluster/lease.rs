@@ -46,8 +46,9 @@ async fn replica(world: &World, identity: &str) -> Replica {
     let faults = Faults::new(1);
     let registry = Registry::new();
     let metrics = LeaseMetrics::new(&registry, NAME).expect("metrics");
-    let writes = WriterMetrics::new(&registry).expect("metrics");
-    let lease = Lease::new(faults.client().await, options(world, identity), metrics, writes).expect("good options");
+    let writer_metrics = WriterMetrics::new(&registry).expect("metrics");
+    let lease =
+        Lease::new(faults.client().await, options(world, identity), metrics, writer_metrics).expect("good options");
     let stop = CancellationToken::new();
     Replica {
         identity: identity.to_owned(),
@@ -214,13 +215,13 @@ fn given_a_leader_that_cannot_reach_the_server_then_it_gives_up_and_two_never_wr
             writers.push(tokio::spawn(async move {
                 let target = Target::new(&CONFIG_MAPS, &namespace, "log");
                 let mut versions = Vec::new();
-                for number in 0_u64.. {
+                // As a controller that is refused, it tries again and again, until there is nothing more to learn.
+                let mut retry = tokio::time::interval(Duration::from_millis(2));
+                for number in 0..4000 {
                     let patch = Patch::Merge(json!({ "data": { &identity: number.to_string() } }));
                     match writer.patch(&target, patch, &Preconditions::NONE).await {
                         Ok(written) => versions.push(written.resource_version.parse::<u64>().expect("a number")),
-                        // Refused: try again in a moment, as a controller would, until there is nothing more to learn.
-                        Err(_) if number < 4000 => tokio::time::sleep(Duration::from_millis(2)).await,
-                        Err(_) => break,
+                        Err(_) => drop(retry.tick().await),
                     }
                     if versions.len() == 100 && identity == "two" {
                         break;
@@ -355,13 +356,18 @@ fn given_a_lease_that_the_original_gave_up_without_a_holder_then_it_is_taken_at_
 fn given_a_change_of_the_leader_then_an_event_tells_of_it() {
     in_world("lease-event", |world| async move {
         let registry = Registry::new();
-        let (recorder, writer) = events::recorder(world.writer(), "kruise-manager", "", &registry).expect("metrics");
+        let (recorder, writing) = events::recorder(world.writer(), "kruise-manager", "", &registry).expect("metrics");
         let stop = CancellationToken::new();
-        let writing = tokio::spawn(writer.run(stop.clone()));
+        let writing = tokio::spawn(writing.run(stop.clone()));
         let metrics = LeaseMetrics::new(&registry, NAME).expect("metrics");
-        let writes = WriterMetrics::new(&registry).expect("metrics");
-        let lease =
-            Lease::new(world.program.clone(), options(&world, "host_uuid"), metrics, writes).expect("good options");
+        let writer_metrics = WriterMetrics::new(&registry).expect("metrics");
+        let lease = Lease::new(
+            world.program.clone(),
+            options(&world, "host_uuid"),
+            metrics,
+            writer_metrics,
+        )
+        .expect("good options");
         let lease = lease.record_events(&recorder);
         let leadership = lease.leadership();
         let lease_stop = CancellationToken::new();

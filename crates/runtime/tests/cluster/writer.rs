@@ -351,11 +351,11 @@ fn given_a_lost_answer_then_the_error_says_that_it_may_have_happened() {
 fn given_a_server_that_does_not_answer_then_the_deadline_ends_the_call() {
     in_world("writer-deadline", |world| async move {
         let writer = world.writer_with(Leadership::always(), |options| {
-            options.deadline = Duration::from_millis(300)
+            options.deadline = Duration::from_millis(300);
         });
         world
             .faults
-            .inject(When::verb("create"), Fault::Delay(Duration::from_secs(60)));
+            .inject(When::verb("create"), Fault::Delay(Duration::from_mins(1)));
         let begin = Instant::now();
         let body = config_map("", "m", &json!({}));
         let error = writer
