@@ -30,13 +30,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.fields {
         let trees = fields()?;
-        return match &args.out {
-            Some(folder) => write(folder, &trees),
-            None => {
-                trees.values().for_each(|tree| print!("{tree}"));
-                Ok(())
-            }
-        };
+        if let Some(folder) = &args.out {
+            return write(folder, &trees);
+        }
+        for tree in trees.values() {
+            print!("{tree}");
+        }
+        return Ok(());
     }
     let files = definitions()?;
     for folder in FOLDERS.map(|folder| crate::root().join(folder)) {
@@ -109,7 +109,8 @@ fn check(folder: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> 
         return Ok(());
     }
     bail!(
-        "config/crds differs from the types in {}; run `cargo xtask manifests`",
+        "{} differs from the types in {}; run `cargo xtask manifests`",
+        folder.display(),
         drifted.join(", ")
     )
 }
@@ -120,10 +121,35 @@ fn present(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     if folder.is_dir() {
         for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".yaml") || name.ends_with(".txt") {
+            if matches!(
+                Path::new(&name).extension().and_then(|end| end.to_str()),
+                Some("yaml" | "txt")
+            ) {
                 names.insert(name);
             }
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_drift_then_check_names_the_files_and_write_repairs_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = BTreeMap::from([
+            ("a.yaml".to_owned(), "a".to_owned()),
+            ("b.yaml".to_owned(), "b".to_owned()),
+        ]);
+        fs::write(folder.path().join("a.yaml"), "other").unwrap();
+        fs::write(folder.path().join("b.yaml"), "b").unwrap();
+        fs::write(folder.path().join("gone.yaml"), "").unwrap();
+        let error = check(folder.path(), &files).unwrap_err().to_string();
+        assert!(error.contains("a.yaml, gone.yaml;"), "{error}");
+        write(folder.path(), &files).unwrap();
+        check(folder.path(), &files).unwrap();
+        assert!(!folder.path().join("gone.yaml").exists());
+    }
 }

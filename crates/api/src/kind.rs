@@ -1,6 +1,5 @@
 //! What all kinds have in common: `apiVersion`, `kind`, `metadata`, and kube's [`Resource`](kube::core::Resource).
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -93,7 +92,7 @@ macro_rules! fixed {
 
         #[cfg(feature = "schema")]
         impl<K> schemars::JsonSchema for $name<K> {
-            fn schema_name() -> Cow<'static, str> {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
 

@@ -7,8 +7,12 @@ use tempfile::TempDir;
 
 use super::render::{chart, get, render, try_render};
 
-fn files() -> usize {
-    fs::read_dir(chart().join("files/crds")).map_or(0, Iterator::count)
+/// The generated CRDs, as they lie in the chart.
+fn generated() -> Vec<Value> {
+    let entries = fs::read_dir(chart().join("files/crds")).unwrap();
+    entries
+        .map(|entry| serde_saphyr::from_str(&fs::read_to_string(entry.unwrap().path()).unwrap()).unwrap())
+        .collect()
 }
 
 fn rendered(objects: &[Value]) -> usize {
@@ -61,9 +65,36 @@ fn chart_with_samples() -> Sample {
 }
 
 #[test]
-fn given_the_generated_crds_then_all_are_rendered_and_none_when_the_user_manages_them() {
-    assert_eq!(rendered(&render(&json!({}))), files());
+fn given_the_generated_crds_then_all_kinds_are_rendered_unchanged() {
+    let objects = render(&json!({}));
+    let generated = generated();
+    assert_eq!(generated.len(), 18);
+    assert_eq!(rendered(&objects), 18);
+    for crd in generated {
+        let name = crd["metadata"]["name"].as_str().unwrap();
+        assert_eq!(*get(&objects, "CustomResourceDefinition", name), crd, "{name}");
+    }
+}
+
+#[test]
+fn given_a_user_who_manages_the_crds_then_none_is_rendered() {
     assert_eq!(rendered(&render(&json!({"crds": {"managed": false}}))), 0);
+}
+
+#[test]
+fn given_the_crds_that_convert_then_the_manager_may_write_the_ca_into_each() {
+    let objects = render(&json!({}));
+    let role = get(&objects, "ClusterRole", "kruise-certs-role");
+    let mut rules = role["rules"].as_array().unwrap().iter();
+    let rule = rules
+        .find(|rule| rule["resources"][0] == "customresourcedefinitions")
+        .unwrap();
+    let named = rule["resourceNames"].as_array().unwrap();
+    for crd in generated() {
+        let name = &crd["metadata"]["name"];
+        let versions = crd["spec"]["versions"].as_array().unwrap().len();
+        assert_eq!(named.contains(name), versions > 1, "{name}");
+    }
 }
 
 #[test]

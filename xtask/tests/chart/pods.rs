@@ -159,6 +159,12 @@ fn given_values_for_the_manager_then_they_reach_the_pod() {
 }
 
 #[test]
+fn given_a_tag_that_looks_like_a_number_then_it_is_still_a_tag() {
+    let spec = manager(&json!({"manager": {"image": {"tag": 1.5}}}));
+    assert_eq!(container(&spec)["image"], "openkruise/kruise-manager:1.5");
+}
+
+#[test]
 fn given_older_clusters_then_fields_they_do_not_know_are_left_out() {
     let fields = |kubernetes: &str| {
         let objects = render_on(kubernetes, &json!({}));

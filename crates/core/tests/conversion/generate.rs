@@ -31,7 +31,7 @@ pub(crate) fn fields() -> BTreeMap<String, Field> {
     for line in read_text("fields.txt").lines() {
         if let Some(kind) = line.strip_prefix("# ") {
             root = kinds.entry(kind.to_owned()).or_insert_with(Field::default);
-            root.kind = "object".to_owned();
+            "object".clone_into(&mut root.kind);
             continue;
         }
         let words: Vec<&str> = line.split(' ').collect();
@@ -67,9 +67,9 @@ fn walk(value: &Value, path: &str, field: &Field, version: Version, found: &mut 
     }
     match (value, field.inside.get("[]"), field.inside.get("{}")) {
         (Value::Array(items), Some(item), _) => {
-            items
-                .iter()
-                .for_each(|value| walk(value, &format!("{path}[]"), item, version, found));
+            for value in items {
+                walk(value, &format!("{path}[]"), item, version, found);
+            }
         }
         (Value::Object(map), _, Some(item)) => {
             map.values()
@@ -184,7 +184,7 @@ impl<'a> Generator<'a> {
                     let wanted = if of_other {
                         self.mode == Mode::Wild && self.next() % 8 == 1
                     } else {
-                        self.next() % 3 > 0
+                        !self.next().is_multiple_of(3)
                     };
                     if wanted {
                         object.insert(name.clone(), self.value(kind, name, inside, shared));
@@ -198,7 +198,7 @@ impl<'a> Generator<'a> {
             "map" => {
                 let mut map = Map::new();
                 for key in ["a", "b", "c"] {
-                    if self.next() % 3 > 0 {
+                    if !self.next().is_multiple_of(3) {
                         map.insert(key.to_owned(), self.value(kind, name, &field.inside["{}"], shared));
                     }
                 }
@@ -206,7 +206,7 @@ impl<'a> Generator<'a> {
             }
             "array" => {
                 let mut items = Vec::new();
-                while items.len() < 3 && self.next() % 3 > 0 {
+                while items.len() < 3 && !self.next().is_multiple_of(3) {
                     items.push(self.value(kind, name, &field.inside["[]"], shared));
                 }
                 Value::Array(items)
@@ -255,7 +255,7 @@ impl<'a> Generator<'a> {
         for (map, names, values) in of_metadata(kind) {
             let mut entries = Map::new();
             for name in ["app", "example.com/x"].iter().chain(names) {
-                if self.next() % 3 > 0 {
+                if !self.next().is_multiple_of(3) {
                     entries.insert((*name).to_owned(), self.pick(values).into());
                 }
             }

@@ -147,7 +147,9 @@ fn clean(value: &mut Value, path: &mut Vec<String>, rules: &[(Vec<&str>, Value)]
         }
         Value::Array(items) => {
             path.push("[]".to_owned());
-            items.iter_mut().for_each(|item| clean(item, path, rules));
+            for item in items {
+                clean(item, path, rules);
+            }
             path.pop();
         }
         _ => {}

@@ -5,6 +5,8 @@ use kruise_api::names::{annotation, label};
 use kruise_core::conversion::convert;
 use serde_json::{Value, json};
 
+// What `json!` makes is handed over whole.
+#[allow(clippy::needless_pass_by_value)]
 fn object(version: &str, kind: &str, metadata: Value, spec: Value) -> Value {
     json!({"apiVersion": format!("apps.kruise.io/{version}"), "kind": kind, "metadata": metadata, "spec": spec})
 }
@@ -22,6 +24,7 @@ fn beta(kind: &str, metadata: Value, spec: Value) -> Value {
     object("v1beta1", kind, metadata, spec)
 }
 
+#[allow(clippy::needless_pass_by_value)]
 fn budget(metadata: Value, spec: Value) -> Value {
     json!({"apiVersion": "policy.kruise.io/v1alpha1", "kind": "PodUnavailableBudget", "metadata": metadata, "spec": spec})
 }

@@ -237,3 +237,94 @@ fn read_script(defaults: &Arc<Script>, view: &PodView) -> Result<Arc<Script>, St
     }
     Script::parse(defaults, view.annotations()).map(Arc::new)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builders::{Fixture, pod};
+
+    fn node(health: NodeHealth) -> Node {
+        Node {
+            ip: "198.18.0.1".to_owned(),
+            health,
+        }
+    }
+
+    fn view(version: u64, status: &Value) -> PodView {
+        let builder = pod("a")
+            .uid("u")
+            .set("/metadata/resourceVersion", version.to_string())
+            .set("/status", status);
+        serde_json::from_value(builder.json()).unwrap()
+    }
+
+    fn entry() -> Entry {
+        let empty = serde_json::json!({ "phase": "Pending" });
+        Entry::new(
+            view(1, &empty),
+            &Arc::default(),
+            "100.64.0.1".to_owned(),
+            Timestamp::UNIX_EPOCH,
+        )
+    }
+
+    fn patch(entry: &mut Entry) -> Option<(Value, u64)> {
+        match entry.decide(&node(NodeHealth::Ready), Timestamp::UNIX_EPOCH).0 {
+            Some(Call::Patch(patch, print)) => Some((patch, print)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_pod_rests_until_the_watch_shows_what_was_written() {
+        let mut entry = entry();
+        let (written, print) = patch(&mut entry).unwrap();
+        assert_eq!(entry.take(Answer::Patched(Ok(7), print)), After::Rest);
+        assert!(!entry.is_current());
+        entry.learn(view(7, &written["status"]), &Arc::default());
+        assert!(entry.is_current());
+        assert_eq!(patch(&mut entry), None);
+        entry.learn(view(3, &serde_json::json!({})), &Arc::default());
+        assert_eq!(entry.view.version(), 7, "an old reading does not replace a newer one");
+    }
+
+    #[test]
+    fn what_came_in_during_a_call_is_looked_at_afterwards() {
+        let mut entry = entry();
+        let (_, print) = patch(&mut entry).unwrap();
+        entry.turn = Turn::Calling { dirty: true };
+        assert_eq!(entry.take(Answer::Patched(Ok(7), print)), After::Look);
+        assert_eq!(
+            entry.take(Answer::Patched(Err(Refused::Conflict), print)),
+            After::Pause(AGAIN_SOON)
+        );
+    }
+
+    #[test]
+    fn a_server_that_drops_a_field_is_not_asked_for_it_again_and_again() {
+        let mut entry = entry();
+        let (mut written, print) = patch(&mut entry).unwrap();
+        entry.take(Answer::Patched(Ok(7), print));
+        written["status"]["containerStatuses"][0]
+            .as_object_mut()
+            .unwrap()
+            .remove("resources");
+        entry.learn(view(7, &written["status"]), &Arc::default());
+        let (again, print) = patch(&mut entry).expect("the smaller patch is tried once");
+        assert_eq!(again["status"].as_object().unwrap().len(), 1);
+        entry.take(Answer::Patched(Ok(7), print));
+        assert_eq!(patch(&mut entry), None);
+        entry.learn(view(8, &written["status"]), &Arc::default());
+        assert!(
+            patch(&mut entry).is_some(),
+            "another writer's change is a reason to look again"
+        );
+    }
+
+    #[test]
+    fn a_silent_node_does_nothing() {
+        let mut entry = entry();
+        let (call, wake) = entry.decide(&node(NodeHealth::Silent), Timestamp::UNIX_EPOCH);
+        assert!(call.is_none() && wake.is_none());
+    }
+}

@@ -255,3 +255,53 @@ fn nothing_is_left_after_a_test_that_panics() {
         .await;
     });
 }
+
+#[test]
+fn the_program_ends_cleanly_and_takes_its_nodes_along() {
+    kruise_testkit::cluster::kubeconfig();
+    run_test(PATIENCE * 2, async {
+        let client = kruise_testkit::cluster::client().await;
+        // Only for a name that nobody else has.
+        let namespace = namespace::fresh(&client, "program").await.unwrap();
+        let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_kruise-sim-nodes"))
+            .arg("--kubeconfig")
+            .arg(kruise_testkit::cluster::kubeconfig())
+            .args([
+                "--nodes",
+                "2",
+                "--taint",
+                "simulated=yes:NoSchedule",
+                "--prefix",
+                namespace.name(),
+            ])
+            .env("RUST_LOG", "warn")
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let nodes: Api<Node> = Api::all(client);
+        let ours = ListParams::default().labels(&format!("{SET_LABEL}={}", namespace.name()));
+        let joined = eventually(PATIENCE, "two nodes have joined", || async {
+            let nodes = nodes.list(&ours).await?.items;
+            if nodes.len() == 2 {
+                Ok(nodes)
+            } else {
+                Err(not_yet(&nodes))
+            }
+        })
+        .await;
+        for node in joined {
+            assert!(
+                node.spec
+                    .unwrap()
+                    .taints
+                    .unwrap()
+                    .iter()
+                    .any(|taint| taint.key == "simulated")
+            );
+        }
+        let pid = rustix::process::Pid::from_raw(program.id().unwrap().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(program.wait().await.unwrap().success());
+        assert_eq!(nodes.list(&ours).await.unwrap().items.len(), 0);
+    });
+}
