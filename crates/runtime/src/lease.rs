@@ -326,7 +326,7 @@ impl Lease {
             regarding.resource_version.clone_from(&lease.resource_version);
             recorder.normal(
                 &regarding,
-                "LeaderElection",
+                kruise_api::names::event::LEADER_ELECTION,
                 format!("{} {what}", self.options.identity),
             );
         }
