@@ -149,3 +149,35 @@ impl<T: Holds> schemars::JsonSchema for Raw<T> {
         schemars::json_schema!({ "x-kubernetes-preserve-unknown-fields": true, "x-holds": (T::NAME) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn given_a_template_then_every_byte_is_kept_and_the_view_has_what_is_known() {
+        let json = r#"{ "spec":{"containers":[{"name":"a","new":0.1005}]},  "tomorrow":[1,null] }"#;
+        let template: PodTemplate = serde_json::from_str(json).unwrap();
+        assert_eq!(serde_json::to_string(&template).unwrap(), json);
+        assert_eq!(template.view().unwrap().spec.unwrap().containers[0].name, "a");
+        let wrong: PodTemplate = serde_json::from_str(r#"{"spec":{"containers":[{"name":1}]}}"#).unwrap();
+        assert_eq!(wrong.view().unwrap_err().path, "spec.containers[0].name");
+    }
+
+    #[test]
+    fn given_the_same_in_another_order_then_they_are_equal() {
+        let one: AnyJson = serde_json::from_str(r#"{"a":1,"b":[2]}"#).unwrap();
+        assert_eq!(one, Raw::from_value(&json!({ "b": [2], "a": 1 })));
+        assert_ne!(one, Raw::from_value(&json!({ "b": [2], "a": "1" })));
+    }
+
+    #[test]
+    fn null_is_nothing() {
+        let nothing: AnyJson = serde_json::from_str("null").unwrap();
+        assert!(nothing.is_empty() && nothing.is_blank() && nothing == AnyJson::default());
+        assert!(Raw::<Value>::from_value(&Value::Null).is_empty());
+        assert_eq!(serde_json::to_string(&nothing).unwrap(), "null");
+    }
+}

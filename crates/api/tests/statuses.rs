@@ -2,8 +2,9 @@
 //! without its required fields.
 
 use kruise_api::{
-    advancedcronjob, broadcastjob, containerrecreaterequest, ephemeraljob, imagelistpulljob, imagepulljob, nodeimage,
-    nodepodprobe, persistentpodstate, podprobemarker, podunavailablebudget, resourcedistribution, workloadspread,
+    advancedcronjob, broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob, imagelistpulljob,
+    imagepulljob, nodeimage, nodepodprobe, persistentpodstate, podprobemarker, podunavailablebudget,
+    resourcedistribution, sidecarset, statefulset, uniteddeployment, workloadspread,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -84,6 +85,52 @@ fn given_nothing_when_written_then_only_the_promised_zeros_are_there() {
         ),
         (blank::<workloadspread::v1alpha1::SubsetStatus>(), subset.clone()),
         (blank::<workloadspread::v1beta1::SubsetStatus>(), subset),
+    ];
+    for (written, promised) in table {
+        assert_eq!(written, promised);
+    }
+}
+
+#[test]
+fn given_a_workload_that_did_nothing_yet_when_written_then_only_the_promised_zeros_are_there() {
+    let cloneset = json!({
+        "replicas": 0,
+        "readyReplicas": 0,
+        "availableReplicas": 0,
+        "updatedReplicas": 0,
+        "updatedReadyReplicas": 0,
+    });
+    let statefulset = json!({
+        "replicas": 0,
+        "readyReplicas": 0,
+        "availableReplicas": 0,
+        "currentReplicas": 0,
+        "updatedReplicas": 0,
+    });
+    let daemonset = json!({
+        "currentNumberScheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "numberReady": 0,
+        "updatedNumberScheduled": 0,
+    });
+    let sidecarset = json!({ "matchedPods": 0, "updatedPods": 0, "readyPods": 0 });
+    let united = json!({ "replicas": 0, "updatedReplicas": 0, "currentRevision": "" });
+    let claim = json!({ "volumeClaimName": "", "compatibleReplicas": 0, "compatibleReadyReplicas": 0 });
+    let table = [
+        (blank::<cloneset::CloneSetStatus>(), cloneset),
+        (blank::<statefulset::v1alpha1::StatefulSetStatus>(), statefulset.clone()),
+        (blank::<statefulset::v1beta1::StatefulSetStatus>(), statefulset),
+        (blank::<statefulset::v1beta1::VolumeClaimStatus>(), claim),
+        (blank::<daemonset::v1alpha1::DaemonSetStatus>(), daemonset.clone()),
+        (blank::<daemonset::v1beta1::DaemonSetStatus>(), daemonset),
+        (blank::<sidecarset::SidecarSetStatus>(), sidecarset),
+        (
+            blank::<uniteddeployment::v1alpha1::UnitedDeploymentStatus>(),
+            united.clone(),
+        ),
+        (blank::<uniteddeployment::v1beta1::UnitedDeploymentStatus>(), united),
+        (blank::<uniteddeployment::SubsetStatus>(), json!({})),
     ];
     for (written, promised) in table {
         assert_eq!(written, promised);

@@ -171,3 +171,30 @@ api! {
         required compatible_ready_replicas: i32,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ReservedOrdinals;
+
+    #[test]
+    fn ordinals_are_single_or_a_range() {
+        assert_eq!(ReservedOrdinals::from(3).range(), Ok(3..=3));
+        assert_eq!(ReservedOrdinals::from("5-7").range(), Ok(5..=7));
+        assert_eq!(ReservedOrdinals::from("5-5").range(), Ok(5..=5));
+        for text in [
+            "",
+            "3",
+            "7-5",
+            "-1-2",
+            "1--2",
+            "a-b",
+            "1-99999999999",
+            " 1-2",
+            "1-2-3",
+            "-",
+            "+1-2",
+        ] {
+            ReservedOrdinals::from(text).range().unwrap_err();
+        }
+    }
+}
