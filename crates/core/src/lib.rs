@@ -1,1 +1,22 @@
 //! Every decision kruise takes, as pure functions: plan, default, validate, convert.
+
+// Nothing that a user or the cluster sends may panic.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
+)]
+
+pub mod advancedcronjob;
+pub mod cloneset;
+pub mod containerrecreaterequest;
+pub mod conversion;
+pub mod daemonset;
+pub mod nodeimage;
+pub mod persistentpodstate;
+pub mod podunavailablebudget;
+pub mod resourcedistribution;
+pub mod shared;
+pub mod sidecarset;
+pub mod statefulset;
+pub mod uniteddeployment;
+pub mod workloadspread;

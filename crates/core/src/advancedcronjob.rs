@@ -1,0 +1,3 @@
+//! AdvancedCronJob: jobs on a schedule.
+
+pub mod convert;

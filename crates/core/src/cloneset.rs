@@ -1,0 +1,3 @@
+//! CloneSet: stateless pods, updated in place where possible.
+
+pub mod convert;

@@ -1,0 +1,3 @@
+//! ContainerRecreateRequest: restart chosen containers of a running pod.
+
+pub mod convert;

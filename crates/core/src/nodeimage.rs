@@ -1,0 +1,3 @@
+//! NodeImage: which images a node shall hold.
+
+pub mod convert;

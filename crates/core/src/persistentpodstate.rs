@@ -1,0 +1,3 @@
+//! PersistentPodState: bring a pod back to where it ran before.
+
+pub mod convert;

@@ -1,0 +1,3 @@
+//! ResourceDistribution: one Secret or ConfigMap in many namespaces.
+
+pub mod convert;

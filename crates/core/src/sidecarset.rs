@@ -1,0 +1,3 @@
+//! SidecarSet: containers injected into the pods of others.
+
+pub mod convert;

@@ -1,0 +1,3 @@
+//! Advanced StatefulSet: pods with a stable name and storage.
+
+pub mod convert;

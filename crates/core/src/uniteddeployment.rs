@@ -1,0 +1,3 @@
+//! UnitedDeployment: one workload spread over subsets, one child workload each.
+
+pub mod convert;

@@ -1,0 +1,3 @@
+//! WorkloadSpread: the pods of one workload spread over subsets at admission.
+
+pub mod convert;
