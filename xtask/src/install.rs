@@ -4,11 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use kruise_api::names;
 use kruise_testkit::{kubernetes, progress::Progress, shell};
 
 /// The namespace of the release record; the objects go where the chart's values say.
 const RELEASE_NAMESPACE: &str = "default";
-pub(crate) const NAMESPACE: &str = "kruise-system";
+pub(crate) const NAMESPACE: &str = names::object::SYSTEM_NAMESPACE;
 
 /// Installs or upgrades the chart and waits until every replica of it is ready.
 pub(crate) fn chart(kubeconfig: Option<&Path>, kubectl: &Path, values: &[String], progress: &Progress) -> Result<()> {

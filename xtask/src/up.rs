@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use kruise_api::names::env;
 use kruise_testkit::instance::{Instance, Wanted};
 use kruise_testkit::kubernetes::Kubernetes;
 use kruise_testkit::packages::Install;
@@ -129,8 +130,8 @@ fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, progress: &P
         instance.processes().stop("manager", std::time::Duration::from_secs(10));
         let mut command = Command::new(program);
         command
-            .env("KUBECONFIG", instance.kubeconfig())
-            .env("WEBHOOK_HOST", "127.0.0.1");
+            .env(env::KUBECONFIG, instance.kubeconfig())
+            .env(env::WEBHOOK_HOST, "127.0.0.1");
         command.arg(format!(
             "--protection-log-path={}",
             instance.folder().join("logs").display()

@@ -2,13 +2,17 @@
 //! cluster when things go wrong.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use kruise_testkit::instance::Instance;
 use kruise_testkit::kubernetes::{self, DEFAULT_VERSION, Kubernetes};
+use kruise_testkit::paths;
+use kruise_testkit::process::wait_until;
 use kruise_testkit::progress::Progress;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// A cluster name for this run; whatever is left of the cluster goes when the test ends.
 struct Newcomer {
@@ -53,6 +57,28 @@ impl Newcomer {
             .unwrap_or_else(|said| panic!("`{script}` failed:\n{said}"))
     }
 
+    fn interrupts_up_once_the_apiserver_runs(&self) {
+        let mut up = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        let mut up = up
+            .args(["up", "--name", &self.name])
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let record = paths::state()
+            .unwrap()
+            .join("clusters")
+            .join(&self.name)
+            .join("processes/apiserver.json");
+        assert!(
+            wait_until(Duration::from_mins(1), || record.exists()),
+            "the apiserver was not started"
+        );
+        kill_process_group(Pid::from_child(&up), Signal::INT).unwrap();
+        assert!(!up.wait().unwrap().success(), "it was interrupted");
+    }
+
     /// Ends a part of the cluster the hard way.
     fn kills(&self, part: &str) {
         let instance = Instance::open(&self.name).unwrap();
@@ -61,10 +87,7 @@ impl Newcomer {
             .running(part)
             .unwrap_or_else(|| panic!("{part} does not run"));
         process.signal(Signal::KILL);
-        assert!(
-            process.ends_within(std::time::Duration::from_secs(10)),
-            "{part} survived"
-        );
+        assert!(process.ends_within(Duration::from_secs(10)), "{part} survived");
     }
 }
 
@@ -157,6 +180,15 @@ fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_
     assert!(newcomer.ok("cargo xtask up").contains("is replaced"));
     assert_eq!(kubectl("get nodes --no-headers | grep -c ' Ready'").trim(), "3");
 
+    // Somebody presses Ctrl-C while it starts; `up` goes on from there.
+    newcomer.ok("cargo xtask down");
+    newcomer.interrupts_up_once_the_apiserver_runs();
+    newcomer.ok("cargo xtask up");
+    assert_eq!(
+        kubectl("get pods -n kruise-system --no-headers | grep -c ' 1/1 *Running'").trim(),
+        "5"
+    );
+
     for command in way_down {
         newcomer.ok(command);
     }
@@ -165,4 +197,122 @@ fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_
         "nothing is left"
     );
     assert!(!newcomer.ok("ip netns list; ip link").contains(&newcomer.name));
+}
+
+#[test]
+fn given_no_way_to_the_module_proxy_when_kubernetes_must_be_built_then_the_message_says_what_to_check() {
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["up", "--name", "offline"])
+        .env("HOME", home.path())
+        .env("GOPROXY", "off")
+        .env("GOMODCACHE", home.path().join("modules"))
+        .env("GOCACHE", home.path().join("builds"))
+        .output()
+        .unwrap();
+    let said = said(&output);
+    assert!(!output.status.success() && said.contains("go env GOPROXY"), "{said}");
+}
+
+#[test]
+fn given_a_full_disk_then_up_says_where_and_how_much_is_missing() {
+    let home = tempfile::tempdir().unwrap();
+    // The small disk is mounted for this one command only.
+    let script = r#"mount -t tmpfs -o size=8m tmpfs "$HOME" && exec "$0" up --name full"#;
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_xtask")])
+        .env("HOME", home.path())
+        .env("XDG_CACHE_HOME", paths::cache().unwrap().parent().unwrap())
+        .output()
+        .unwrap();
+    let said = said(&output);
+    assert!(
+        !output.status.success() && said.contains("8 MiB are free") && said.contains("1024 MiB are needed"),
+        "{said}"
+    );
+}
+
+#[test]
+fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_and_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let (programs, clone) = (home.path().join("programs"), home.path().join("clone"));
+    let cache = home.path().join(".cache/kruise-rs");
+    for folder in [&programs, &clone, &cache] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let copy = |from: PathBuf, to: &Path| {
+        let status = Command::new("cp").arg("-a").arg(&from).arg(to).status().unwrap();
+        assert!(status.success(), "cannot copy {}", from.display());
+    };
+    copy(paths::cache().unwrap().join("kubernetes"), &cache);
+    copy(paths::cache().unwrap().join("helm"), &cache);
+    copy(root().join("charts"), &clone);
+    let beside = Path::new(env!("CARGO_BIN_EXE_xtask")).parent().unwrap();
+    for program in ["xtask", "kruise-manager", "kruise-sim-nodes"] {
+        copy(beside.join(program), &programs);
+    }
+    assert!(
+        Command::new("chown")
+            .args(["-R", "65534:65534"])
+            .arg(home.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let nobody = |script: &str| {
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec", script])
+            .current_dir(home.path())
+            .env("HOME", home.path())
+            .env("KRUISE_ROOT", &clone)
+            // The programs lie there ready: what cargo would build is what was copied.
+            .env("CARGO", "true")
+            .env(
+                "PATH",
+                format!(
+                    "{}:{}:/usr/bin:/bin",
+                    programs.display(),
+                    cache.join("kubernetes").join(DEFAULT_VERSION).join("bin").display()
+                ),
+            )
+            .output()
+            .unwrap()
+    };
+    let up = nobody("xtask up --name plain");
+    let refused = nobody("xtask up --name other --nodes 2");
+    let look = nobody(
+        "export KUBECONFIG=$(xtask kubeconfig --name plain); kubectl create deployment web --image=nginx --replicas=4; \
+         kubectl rollout status deployment/web --timeout=60s; kubectl get nodes; xtask status",
+    );
+    let down = nobody("xtask down --name plain --purge; xtask status");
+    assert!(
+        up.status.success() && said(&up).contains("simulated nodes only"),
+        "{}",
+        said(&up)
+    );
+    assert!(
+        !refused.status.success() && said(&refused).contains("real nodes need root"),
+        "{}",
+        said(&refused)
+    );
+    assert!(
+        look.status.success()
+            && said(&look).contains("successfully rolled out")
+            && said(&look).contains("running manager"),
+        "{}",
+        said(&look)
+    );
+    assert!(
+        down.status.success() && said(&down).contains("no local clusters"),
+        "{}",
+        said(&down)
+    );
+}
+
+fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }

@@ -1,1 +1,3 @@
+//! kubectl-kruise: the kubectl plugin.
+
 fn main() {}

@@ -1,10 +1,5 @@
 //! Every decision kruise takes, as pure functions: plan, default, validate, convert.
-
-// Nothing that a user or the cluster sends may panic.
-#![cfg_attr(
-    not(test),
-    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
-)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 pub mod advancedcronjob;
 pub mod cloneset;

@@ -1,1 +1,38 @@
-fn main() {}
+//! The `kruise-manager` program.
+
+use kruise_manager::{Flags, Settings, run::run};
+use kruise_runtime::{flags, logging, shutdown};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let flags: Flags = flags::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let verbosity = flags.klog.verbosity;
+    let settings = match Settings::read(flags, |name| std::env::var(name).ok()) {
+        Ok(settings) => settings,
+        Err(error) => return refuse(&error),
+    };
+    if let Err(error) = logging::start(verbosity, settings.log_format) {
+        return refuse(&error);
+    }
+    // Two threads: the work waits for the API server most of the time, and every thread costs memory.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let result = runtime
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(async { run(settings, shutdown::on_signals()?).await }));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Before logging is set up there is only the plain stream.
+fn refuse(error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::FAILURE
+}

@@ -108,8 +108,9 @@ impl Instance {
     /// Brings up the control plane and `nodes` real nodes, or what is missing of them. A cluster of another shape is
     /// refused; one whose control plane cannot be repaired is replaced.
     pub fn up(&self, wanted: &Wanted, progress: &Progress) -> Result<Kubernetes> {
-        packages::ensure(packages::CONTROL_PLANE, false, wanted.install, progress)?;
         let shape = self.agree(wanted)?;
+        self.check_the_machine(&shape, wanted.install)?;
+        packages::ensure(packages::CONTROL_PLANE, false, wanted.install, progress)?;
         if shape.nodes > 0 {
             packages::ensure(packages::NODES, true, wanted.install, progress)?;
         }
@@ -173,6 +174,32 @@ impl Instance {
             .into_iter()
             .map(|part| (part.clone(), self.processes.running(&part).is_some()))
             .collect()
+    }
+
+    /// Names everything that stands in the way at once, before anything is changed.
+    fn check_the_machine(&self, shape: &Shape, install: Install) -> Result<()> {
+        let mut missing = packages::missing(packages::CONTROL_PLANE, false);
+        if shape.nodes > 0 {
+            missing.extend(packages::missing(packages::NODES, true));
+        }
+        let room =
+            paths::lacks_room(&self.folder, ROOM_FOR_A_CLUSTER).map(|lack| format!("{lack} for the data of a cluster"));
+        let obstacles: Vec<String> = [
+            packages::obstacle(&missing, install),
+            Kubernetes::obstacle(&shape.kubernetes)?,
+            room,
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !obstacles.is_empty() {
+            bail!(
+                "the cluster {} cannot be started:\n- {}",
+                self.name,
+                obstacles.join("\n- ")
+            );
+        }
+        Ok(())
     }
 
     /// What was asked for, or what is there already, when both agree.
@@ -312,6 +339,8 @@ pub struct Wanted {
     pub nodes: Option<u8>,
     pub install: Install,
 }
+
+const ROOM_FOR_A_CLUSTER: u64 = 1 << 30;
 
 const STORAGE_CLASS: &str = r#"{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "kubernetes.io/host-path",
 "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}}"#;

@@ -63,6 +63,24 @@ impl Kubernetes {
         self.folder.join("bin").join(name)
     }
 
+    /// Why a version that is not in the cache cannot be built here; none when it can.
+    pub fn obstacle(version: &str) -> Result<Option<String>> {
+        let version = full_version(version)?;
+        let folder = paths::cache()?.join("kubernetes").join(&version);
+        Ok(
+            if (Self {
+                version,
+                folder: folder.clone(),
+            })
+            .is_complete()
+            {
+                None
+            } else {
+                obstacle_to_build(&folder)
+            },
+        )
+    }
+
     fn is_complete(&self) -> bool {
         PARTS.iter().all(|part| self.part(part).exists())
     }
@@ -114,17 +132,8 @@ struct GoModule {
 
 impl GoModule {
     fn prepare(folder: &Path, version: &str) -> Result<Self> {
-        if shell::find("go").is_none() {
-            bail!(
-                "Go is needed once to build Kubernetes and is not on the PATH: install Go 1.26 or newer and run the command again"
-            );
-        }
-        let free = rustix::fs::statvfs(folder.ancestors().find(|each| each.exists()).unwrap_or(Path::new("/")))?;
-        if free.f_bavail * free.f_frsize < ROOM_FOR_A_BUILD {
-            bail!(
-                "less than 6 GiB are free for {}: the build of Kubernetes needs that much once",
-                folder.display()
-            );
+        if let Some(obstacle) = obstacle_to_build(folder) {
+            bail!(obstacle);
         }
         fs::create_dir_all(folder)?;
         let module = Self {
@@ -171,6 +180,16 @@ impl GoModule {
         }
         Ok(program)
     }
+}
+
+fn obstacle_to_build(folder: &Path) -> Option<String> {
+    if shell::find("go").is_none() {
+        return Some(
+            "Go is needed once to build Kubernetes and is not on the PATH: install Go 1.26 or newer".to_owned(),
+        );
+    }
+    paths::lacks_room(folder, ROOM_FOR_A_BUILD)
+        .map(|lack| format!("{lack}: the build of Kubernetes needs that much once"))
 }
 
 /// The module file: Kubernetes, kubectl and Helm, with every staging part of Kubernetes at the matching version.

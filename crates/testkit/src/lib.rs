@@ -3,13 +3,18 @@
 //! - [`instance`] is a whole local cluster with a name: what `cargo xtask up` makes and `cargo xtask down` ends.
 //!   Its parts: [`network`], [`control_plane`], [`node`], [`registry`], and the [`process`] records that tie them together.
 //! - [`cluster`] gives a test its control plane, [`kubernetes`] and [`packages`] provide the programs.
+//! - [`sim`] gives Pods a life on simulated nodes; [`builders`], [`eventually`] and [`namespace`] are for the tests themselves.
 
+mod blocking;
+pub mod builders;
 pub mod cgroup;
 pub mod cluster;
 pub mod control_plane;
+pub mod eventually;
 pub mod image;
 pub mod instance;
 pub mod kubernetes;
+pub mod namespace;
 pub mod network;
 pub mod node;
 pub mod packages;
@@ -19,3 +24,4 @@ pub mod process;
 pub mod progress;
 pub mod registry;
 pub mod shell;
+pub mod sim;

@@ -66,8 +66,8 @@ pub enum Install {
     Refused,
 }
 
-/// Makes sure that every program is there; installs what is missing when allowed, and says so.
-pub fn ensure(programs: &[Program], with_cni: bool, install: Install, progress: &Progress) -> Result<()> {
+/// The packages whose programs are not there.
+pub fn missing(programs: &[Program], with_cni: bool) -> Vec<&'static str> {
     let mut missing: Vec<&str> = programs
         .iter()
         .filter(|program| shell::find(program.name).is_none())
@@ -78,17 +78,33 @@ pub fn ensure(programs: &[Program], with_cni: bool, install: Install, progress: 
     }
     missing.sort_unstable();
     missing.dedup();
+    missing
+}
+
+/// Why missing packages cannot be installed by us, with the command for those who can; none when they can.
+pub fn obstacle(missing: &[&str], install: Install) -> Option<String> {
+    let why = match install {
+        _ if missing.is_empty() => return None,
+        Install::Refused => "--no-install forbids to install them",
+        Install::Allowed if !shell::is_root() || shell::find("apt-get").is_none() => {
+            "installing them needs root and apt"
+        }
+        Install::Allowed => return None,
+    };
+    let by_hand = format!("apt-get install --no-install-recommends {}", missing.join(" "));
+    Some(format!(
+        "these Debian packages are missing and {why}: run `{by_hand}`, or put their programs on the PATH"
+    ))
+}
+
+/// Makes sure that every program is there; installs what is missing when allowed, and says so.
+pub fn ensure(programs: &[Program], with_cni: bool, install: Install, progress: &Progress) -> Result<()> {
+    let missing = missing(programs, with_cni);
     if missing.is_empty() {
         return Ok(());
     }
-    let by_hand = format!("apt-get install --no-install-recommends {}", missing.join(" "));
-    if install == Install::Refused {
-        bail!("these Debian packages are missing and --no-install forbids to install them: run `{by_hand}`");
-    }
-    if !shell::is_root() || shell::find("apt-get").is_none() {
-        bail!(
-            "these programs are missing and cannot be installed without root and apt: run `{by_hand}`, or put them on the PATH"
-        );
+    if let Some(obstacle) = obstacle(&missing, install) {
+        bail!(obstacle);
     }
     progress.step(&format!("Installing with apt: {}", missing.join(", ")), |_| {
         apt(&missing)

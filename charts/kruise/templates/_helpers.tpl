@@ -1,0 +1,87 @@
+{{/*
+Whether a feature gate is on: "true" or nothing. The rules are those of the processes: the gate's own setting counts
+before AllAlpha and AllBeta, these before the default; the last of several settings counts; blanks do not matter.
+*/}}
+{{- define "kruise.gate" -}}
+{{- $own := "" -}}
+{{- $ofStage := "" -}}
+{{- $stage := printf "All%s" .stage -}}
+{{- range splitList "," (default "" .root.Values.featureGates | toString) -}}
+{{- $pair := splitn "=" 2 . -}}
+{{- $name := trim $pair._0 -}}
+{{- $value := default "" $pair._1 | trim -}}
+{{- if eq $name $.name -}}{{- $own = $value -}}{{- end -}}
+{{- if eq $name $stage -}}{{- $ofStage = $value -}}{{- end -}}
+{{- end -}}
+{{- if has (coalesce $own $ofStage (toString .default)) (list "1" "t" "T" "true" "TRUE" "True") -}}true{{- end -}}
+{{- end -}}
+
+{{- define "kruise.gate.daemon" -}}
+{{- include "kruise.gate" (dict "root" . "name" "KruiseDaemon" "stage" "Beta" "default" true) -}}
+{{- end -}}
+
+{{- define "kruise.gate.externalCerts" -}}
+{{- include "kruise.gate" (dict "root" . "name" "EnableExternalCerts" "stage" "Alpha" "default" false) -}}
+{{- end -}}
+
+{{- define "kruise.gate.resizePVC" -}}
+{{- include "kruise.gate" (dict "root" . "name" "StatefulSetAutoResizePVCGate" "stage" "Alpha" "default" false) -}}
+{{- end -}}
+
+{{- define "kruise.image" -}}
+{{- printf "%s:%s" .Values.manager.image.repository (default (printf "v%s" .Chart.AppVersion) .Values.manager.image.tag) -}}
+{{- end -}}
+
+{{/* The check before an uninstall is part of the manager's image; a separate image needs both values. */}}
+{{- define "kruise.hookImage" -}}
+{{- with .Values.helmHooks.image -}}
+{{- if .repository -}}{{ required "helmHooks.image.repository needs helmHooks.image.tag" .tag | printf "%s:%s" .repository }}
+{{- else -}}{{ include "kruise.image" $ }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What Pod security level "restricted" asks of a container. */}}
+{{- define "kruise.restricted" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop:
+    - ALL
+  add:
+    - NET_BIND_SERVICE
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+runAsUser: 65534
+runAsGroup: 65534
+{{- if semverCompare ">= 1.19-0" .Capabilities.KubeVersion.Version }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+{{- end -}}
+
+{{/* Kinds of group apps.kruise.io, by what the manager does with them. */}}
+{{- define "kruise.ownedKinds" -}}
+advancedcronjobs broadcastjobs clonesets containerrecreaterequests daemonsets imagelistpulljobs imagepulljobs nodeimages
+nodepodprobes persistentpodstates podprobemarkers sidecarsets statefulsets uniteddeployments
+{{- end -}}
+
+{{/* Kinds that users with the built-in roles may see and, in their namespace, change. */}}
+{{- define "kruise.userKinds" -}}
+{{ include "kruise.ownedKinds" . }} ephemeraljobs workloadspreads
+{{- end -}}
+
+{{/* CRDs with two versions: the manager keeps the CA in those that convert through it. */}}
+{{- define "kruise.convertibleCRDs" -}}
+advancedcronjobs.apps.kruise.io broadcastjobs.apps.kruise.io clonesets.apps.kruise.io
+containerrecreaterequests.apps.kruise.io daemonsets.apps.kruise.io imagelistpulljobs.apps.kruise.io
+imagepulljobs.apps.kruise.io nodeimages.apps.kruise.io persistentpodstates.apps.kruise.io
+podunavailablebudgets.policy.kruise.io resourcedistributions.apps.kruise.io sidecarsets.apps.kruise.io
+statefulsets.apps.kruise.io uniteddeployments.apps.kruise.io workloadspreads.apps.kruise.io
+{{- end -}}
+
+{{/* Turns one of the lists above into YAML; "suffix" is added to each name. */}}
+{{- define "kruise.list" -}}
+{{- $suffix := .suffix -}}
+{{- range regexSplit "\\s+" (trim .names) -1 }}
+- {{ . }}{{ $suffix }}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,36 @@
+//! What a process shows to the kubelet, to Prometheus and to a curious administrator, over plain HTTP.
+//!
+//! - Health and readiness are lists of named checks ([`Checks`]).
+//! - `/metrics` is Prometheus text.
+//! - `/debug/pprof/` says that there is no Go profiler here.
+//! - Each address comes from a flag. One that cannot be used is an error that names the flag and the port.
+
+mod checks;
+mod listener;
+mod pprof;
+
+pub use checks::{Checks, Latch};
+pub use listener::{BindError, Listener};
+pub use pprof::router as pprof_router;
+
+use crate::metrics;
+use axum::{
+    Router,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse,
+    routing::get,
+};
+use prometheus::Registry;
+
+/// `/metrics`.
+pub fn metrics_router(registry: Registry) -> Router {
+    Router::new().route(
+        "/metrics",
+        get(move || async move {
+            match metrics::render(&registry) {
+                Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+                Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+            }
+        }),
+    )
+}

@@ -1,0 +1,144 @@
+//! The admin endpoints over a real socket.
+
+use axum::Router;
+use kruise_runtime::{
+    admin::{Checks, Latch, Listener, metrics_router, pprof_router},
+    flags::parse_bind,
+    metrics,
+    shutdown::{CancellationToken, TaskError, Tasks},
+};
+use std::{net::SocketAddr, time::Duration};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinHandle,
+    time::timeout,
+};
+
+const LONG: Duration = Duration::from_secs(30);
+
+struct Served {
+    address: SocketAddr,
+    stop: CancellationToken,
+    ended: JoinHandle<Result<(), TaskError>>,
+}
+
+async fn serve(router: Router) -> Served {
+    let bind = parse_bind("127.0.0.1:0").expect("address");
+    let listener = Listener::bind("--addr", &bind)
+        .await
+        .expect("free port")
+        .expect("listening");
+    let address = listener.address().expect("address");
+    let mut tasks = Tasks::new(CancellationToken::new());
+    let stop = tasks.stop().clone();
+    tasks.spawn("server", listener.serve(router, stop.clone()));
+    let ended = tokio::spawn(tasks.run(LONG));
+    Served { address, stop, ended }
+}
+
+/// Status line, headers and body of a GET.
+async fn get(address: SocketAddr, path: &str) -> (u16, String, String) {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let answer = timeout(LONG, exchange)
+        .await
+        .expect("an answer in time")
+        .expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .expect("a status");
+    (status, head.to_lowercase(), body.to_owned())
+}
+
+#[tokio::test]
+async fn given_checks_then_health_and_readiness_answer_in_every_form() {
+    let reached = Latch::default();
+    let ready = Checks::ping().with_latch("api-server", &reached, "not reached yet");
+    let served = serve(Checks::ping().router("healthz").merge(ready.router("readyz"))).await;
+    let expect = async |path: &str, status: u16, body: &str| {
+        let (seen, _, text) = get(served.address, path).await;
+        assert_eq!((seen, text.as_str()), (status, body), "{path}");
+    };
+
+    expect("/healthz", 200, "ok").await;
+    expect("/healthz/", 200, "ok").await;
+    expect("/healthz?verbose", 200, "[+]ping ok\nhealthz check passed\n").await;
+    expect("/healthz/ping", 200, "ok").await;
+    expect("/healthz/other", 404, "there is no check other\n").await;
+    expect(
+        "/readyz",
+        500,
+        "[-]api-server failed: not reached yet\n[+]ping ok\nreadyz check failed\n",
+    )
+    .await;
+    expect("/readyz/api-server", 500, "not reached yet\n").await;
+    expect("/readyz?exclude=api-server", 200, "ok").await;
+    expect(
+        "/readyz?verbose=1&exclude=api-server",
+        200,
+        "[+]api-server excluded: ok\n[+]ping ok\nreadyz check passed\n",
+    )
+    .await;
+
+    reached.set();
+    expect("/readyz", 200, "ok").await;
+    expect("/readyz/api-server", 200, "ok").await;
+}
+
+#[tokio::test]
+async fn given_a_check_that_never_answers_then_the_endpoint_still_does() {
+    let served = serve(Checks::default().with("slow", std::future::pending).router("readyz")).await;
+    let (status, _, body) = get(served.address, "/readyz").await;
+    assert_eq!(status, 500);
+    assert!(body.contains("[-]slow failed: no answer within"), "{body}");
+}
+
+#[tokio::test]
+async fn given_a_registry_then_metrics_are_prometheus_text() {
+    let registry = metrics::registry("kruise-test", "0").expect("registry");
+    let served = serve(metrics_router(registry)).await;
+    let (status, head, body) = get(served.address, "/metrics").await;
+    assert_eq!(status, 200);
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    assert!(body.contains("# TYPE process_resident_memory_bytes gauge"), "{body}");
+    assert_eq!(get(served.address, "/other").await.0, 404);
+}
+
+#[tokio::test]
+async fn given_the_profiler_address_then_the_index_answers_and_profiles_are_declined() {
+    let served = serve(pprof_router()).await;
+    assert_eq!(get(served.address, "/debug/pprof/").await.0, 200);
+    assert_eq!(get(served.address, "/debug/pprof").await.0, 200);
+    assert_eq!(get(served.address, "/debug/pprof/profile?seconds=1").await.0, 501);
+    assert_eq!(get(served.address, "/debug/pprof/heap").await.0, 501);
+    let (status, _, body) = get(served.address, "/debug/pprof/cmdline").await;
+    assert_eq!(status, 200);
+    assert!(body.contains("admin"), "{body}");
+}
+
+#[tokio::test]
+async fn given_a_connection_that_says_nothing_when_stopped_then_the_server_ends_all_the_same() {
+    let served = serve(Checks::ping().router("healthz")).await;
+    let _silent = TcpStream::connect(served.address).await.expect("connected");
+    assert_eq!(get(served.address, "/healthz").await.0, 200);
+    served.stop.cancel();
+    let ended = timeout(LONG, served.ended)
+        .await
+        .expect("ends in time")
+        .expect("no panic");
+    assert_eq!(ended, Ok(()));
+    assert!(
+        TcpStream::connect(served.address).await.is_err(),
+        "nobody listens any more"
+    );
+}

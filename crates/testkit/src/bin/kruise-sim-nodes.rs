@@ -1,0 +1,88 @@
+//! Simulated nodes in the foreground, for `cargo xtask up --sim N`. Ends on SIGTERM or Ctrl-C and takes its nodes along.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Parser;
+use k8s_openapi::api::core::v1::Taint;
+use kruise_testkit::sim::{SimOptions, SimulatedNodes};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Registers simulated nodes with a cluster and gives their Pods a life, until it is told to end.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Cluster to join; KUBECONFIG or the usual places when not given
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// How many nodes
+    #[arg(long, default_value_t = 3)]
+    nodes: usize,
+    /// Nodes are called <prefix>-0, <prefix>-1, …
+    #[arg(long, default_value = "sim")]
+    prefix: String,
+    /// Most Pods on one node
+    #[arg(long, default_value_t = 250)]
+    pods_per_node: u32,
+    /// Taint of every node (key[=value]:Effect), to keep real work away where real nodes exist
+    #[arg(long = "taint", value_parser = taint)]
+    taints: Vec<Taint>,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let arguments = Arguments::parse();
+    // Before the first node exists, so that none is left behind however early the end comes.
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
+
+    let options = SimOptions {
+        count: arguments.nodes,
+        name_prefix: arguments.prefix,
+        pods_per_node: arguments.pods_per_node,
+        taints: arguments.taints,
+        ..SimOptions::default()
+    };
+    let config = match arguments.kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(&path).with_context(|| format!("reading {}", path.display()))?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
+        }
+        None => Config::infer().await.context("no cluster: give --kubeconfig")?,
+    };
+    let client = Client::try_from(config)?;
+    tokio::select! {
+        ended = serve(client, options) => ended?,
+        _ = terminate.recv() => tracing::info!("told to end"),
+        _ = interrupt.recv() => tracing::info!("told to end"),
+    }
+    Ok(())
+}
+
+/// Serves for ever. When this is dropped the nodes go with it.
+async fn serve(client: Client, options: SimOptions) -> anyhow::Result<()> {
+    let nodes = SimulatedNodes::start(client, options).await?;
+    tracing::info!(nodes = nodes.names().len(), "simulated nodes have joined");
+    nodes.ended().await;
+    bail!("the simulation has ended by itself; its log says why")
+}
+
+fn taint(text: &str) -> Result<Taint, String> {
+    let (key, effect) = text.rsplit_once(':').ok_or("expected key[=value]:Effect")?;
+    let (key, value) = key
+        .split_once('=')
+        .map_or((key, None), |(key, value)| (key, Some(value.to_owned())));
+    Ok(Taint {
+        key: key.to_owned(),
+        value,
+        effect: effect.to_owned(),
+        time_added: None,
+    })
+}

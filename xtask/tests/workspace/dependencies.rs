@@ -1,0 +1,137 @@
+//! Dependencies point one way: `api ← core ← manager, daemon`, `runtime ← manager, daemon, admission`.
+//!
+//! The table says for each crate which crates of the workspace it may use. A new crate has to be entered here, which is
+//! the moment to think about where it belongs.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::files::{packages, refuse};
+
+const TESTKIT: &str = "kruise-testkit";
+
+/// What each crate may depend on. In tests every crate may use the testkit as well.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("kruise-api", &[]),
+    ("kruise-core", &["kruise-api"]),
+    ("kruise-runtime", &["kruise-api", "kruise-core"]),
+    ("kruise-admission", &["kruise-api", "kruise-core", "kruise-runtime"]),
+    ("kruise-cri", &[]),
+    (
+        "kruise-manager",
+        &["kruise-api", "kruise-core", "kruise-runtime", "kruise-admission"],
+    ),
+    (
+        "kruise-daemon",
+        &["kruise-api", "kruise-core", "kruise-runtime", "kruise-cri"],
+    ),
+    ("kruise-cli", &["kruise-api", "kruise-core"]),
+    (TESTKIT, &["kruise-api"]),
+    (
+        "xtask",
+        &[
+            "kruise-api",
+            "kruise-core",
+            "kruise-runtime",
+            "kruise-admission",
+            TESTKIT,
+        ],
+    ),
+];
+
+/// One arrow: who depends on whom, and for what (`normal`, `dev` or `build`).
+type Arrow<'a> = (&'a str, &'a str, &'a str);
+
+#[test]
+fn dependencies_point_one_way() {
+    let packages = packages();
+    let names: Vec<_> = packages
+        .iter()
+        .map(|package| package["name"].as_str().unwrap())
+        .collect();
+    let arrows: Vec<Arrow<'_>> = packages
+        .iter()
+        .flat_map(|package| arrows_of(package).into_iter())
+        .filter(|(_, to, _)| names.contains(to))
+        .collect();
+    refuse(
+        &complaints(&names, &arrows),
+        "the workspace has an arrow that should not be there",
+    );
+}
+
+fn arrows_of(package: &Value) -> Vec<Arrow<'_>> {
+    let from = package["name"].as_str().unwrap();
+    let dependencies = package["dependencies"].as_array().unwrap();
+    dependencies
+        .iter()
+        .map(|dependency| {
+            let kind = dependency["kind"].as_str().unwrap_or("normal");
+            (from, dependency["name"].as_str().unwrap(), kind)
+        })
+        .collect()
+}
+
+fn complaints(names: &[&str], arrows: &[Arrow<'_>]) -> Vec<String> {
+    let table: BTreeMap<_, _> = MAY_USE.iter().copied().collect();
+    let unknown = names
+        .iter()
+        .filter(|name| !table.contains_key(*name))
+        .map(|name| format!("{name}: say in MAY_USE what this crate may depend on"));
+    let wrong = arrows
+        .iter()
+        .filter(|(from, to, kind)| {
+            let allowed = table.get(from).is_some_and(|allowed| allowed.contains(to));
+            !(allowed && *kind != "build" || *kind == "dev" && *to == TESTKIT)
+        })
+        .map(|(from, to, kind)| format!("{from} must not depend on {to} ({kind})"));
+    unknown.chain(wrong).collect()
+}
+
+#[test]
+fn given_an_arrow_turns_round_or_leaves_its_place_then_it_is_refused() {
+    let names = [
+        "kruise-api",
+        "kruise-core",
+        "kruise-manager",
+        "kruise-cri",
+        "kruise-daemon",
+        TESTKIT,
+        "xtask",
+    ];
+    for bad in [
+        ("kruise-api", "kruise-core", "normal"),
+        ("kruise-core", "kruise-runtime", "normal"),
+        ("kruise-core", "kruise-runtime", "dev"),
+        ("kruise-manager", "kruise-cri", "normal"),
+        ("kruise-manager", TESTKIT, "normal"),
+        ("kruise-manager", "xtask", "dev"),
+        ("kruise-daemon", "kruise-cri", "build"),
+    ] {
+        assert_eq!(complaints(&names, &[bad]).len(), 1, "{bad:?}");
+    }
+    for good in [
+        ("kruise-core", "kruise-api", "normal"),
+        ("kruise-manager", TESTKIT, "dev"),
+        ("kruise-daemon", "kruise-cri", "normal"),
+        ("xtask", TESTKIT, "normal"),
+    ] {
+        assert!(complaints(&names, &[good]).is_empty(), "{good:?}");
+    }
+    assert_eq!(complaints(&["kruise-novelty"], &[]).len(), 1);
+}
+
+#[test]
+fn no_dependency_is_a_wildcard() {
+    let packages = packages();
+    let mut wildcards = Vec::new();
+    for package in &packages {
+        for dependency in package["dependencies"].as_array().unwrap() {
+            if dependency["path"].is_null() && dependency["req"] == "*" {
+                wildcards.push(format!("{} of {}", dependency["name"], package["name"]));
+            }
+        }
+    }
+    refuse(&wildcards, "a dependency needs a version");
+}
