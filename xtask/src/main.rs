@@ -3,6 +3,7 @@
 
 mod clusters;
 mod install;
+mod manifests;
 mod product;
 mod test;
 mod up;
@@ -27,6 +28,8 @@ enum Xtask {
     Kubeconfig(clusters::Named),
     /// Build the container image of manager and daemon as an OCI archive.
     Image(product::Args),
+    /// Generate the CRDs from the API types, or print their fields.
+    Manifests(manifests::Args),
     /// Run all tests and checks.
     Test(test::Args),
     /// Clear up a test cluster when the run that made it is gone.
@@ -42,6 +45,7 @@ fn main() {
         Xtask::Logs(args) => clusters::logs(&args),
         Xtask::Kubeconfig(named) => clusters::kubeconfig(&named),
         Xtask::Image(args) => product::run(&args),
+        Xtask::Manifests(args) => manifests::run(&args),
         Xtask::Test(args) => test::run(&args),
         Xtask::Guard(named) => clusters::guard(&named),
     };

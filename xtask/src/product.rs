@@ -30,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let image = build(&Progress::shown())?;
+    let image = build("release", &Progress::shown())?;
     image.write_archive(&args.output, &format!("{REPOSITORY}:{}", tag(&image)))?;
     println!("{}: {REPOSITORY}:{}", args.output.display(), tag(&image));
     Ok(())
@@ -49,9 +49,9 @@ pub(crate) fn tag(image: &Image) -> String {
     )
 }
 
-/// Compiles the programs and puts them into an image.
-pub(crate) fn build(progress: &Progress) -> Result<Image> {
-    let programs = progress.step("Building the manager and the daemon", compile)?;
+/// Compiles the programs with a cargo profile and puts them into an image.
+pub(crate) fn build(profile: &str, progress: &Progress) -> Result<Image> {
+    let programs = progress.step("Building the manager and the daemon", |step| compile(profile, step))?;
     let mut layer = LayerBuilder::default()
         .folder("/etc", 0o755)?
         .folder("/log", 0o777)?
@@ -80,8 +80,8 @@ pub(crate) fn build(progress: &Progress) -> Result<Image> {
     Ok(Image::new(vec![layer.build()?], &json!({"Entrypoint": ["/manager"]})))
 }
 
-/// Builds static release binaries; returns their paths in the order of [`PROGRAMS`].
-fn compile(step: &Step) -> Result<Vec<PathBuf>> {
+/// Builds static binaries; returns their paths in the order of [`PROGRAMS`].
+fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
     let target = host_target()?;
     let mut packages: Vec<&str> = PROGRAMS.iter().map(|(package, _, _)| *package).collect();
     packages.dedup();
@@ -104,7 +104,8 @@ fn compile(step: &Step) -> Result<Vec<PathBuf>> {
     let mut child = cargo()
         .args([
             "build",
-            "--release",
+            "--profile",
+            profile,
             "--locked",
             "--target",
             &target,
@@ -136,7 +137,7 @@ fn compile(step: &Step) -> Result<Vec<PathBuf>> {
     if !child.wait()?.success() {
         bail!("cargo build failed:\n{}", shell::tail(&said.join("\n"), 40));
     }
-    let folder = crate::root().join("target").join(target).join("release");
+    let folder = crate::root().join("target").join(target).join(profile);
     Ok(PROGRAMS.iter().map(|(_, program, _)| folder.join(program)).collect())
 }
 

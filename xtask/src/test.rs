@@ -115,6 +115,7 @@ fn checks(totals: &mut Totals, progress: &Progress) -> Result<()> {
             "warnings",
         ])
     });
+    totals.check("generated files", progress, crate::manifests::check_all);
     let helm = kubernetes::helm(progress)?;
     totals.check("helm lint", progress, || {
         shell::run(

@@ -67,7 +67,7 @@ pub(crate) fn bring_up(args: &Args, progress: &Progress) -> Result<Instance> {
         simulate(&instance, args.sim, progress)?;
     }
     if instance.shape().is_some_and(|shape| shape.nodes > 0) {
-        let image = product::build(progress)?;
+        let image = product::build("local", progress)?;
         let tag = product::tag(&image);
         instance.registry().put(product::REPOSITORY, &tag, &image)?;
         let values = [
@@ -159,7 +159,7 @@ fn existing(args: &Args, progress: &Progress) -> Result<()> {
     let Some(kubectl) = shell::find("kubectl") else {
         bail!("--existing needs kubectl on the PATH")
     };
-    let image = product::build(progress)?;
+    let image = product::build("release", progress)?;
     let tag = product::tag(&image);
     progress.step(&format!("Pushing {repository}:{tag}"), |_| {
         registry::push(&image, &format!("{repository}:{tag}"))
