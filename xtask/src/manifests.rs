@@ -54,7 +54,11 @@ const FOLDERS: [&str; 2] = ["config/crds", "charts/kruise/files/crds"];
 
 /// Fails when the committed CRDs differ from the types.
 pub(crate) fn check_all() -> anyhow::Result<()> {
-    run(&Args { check: true, fields: false, out: None })
+    run(&Args {
+        check: true,
+        fields: false,
+        out: None,
+    })
 }
 
 /// File name and content of every CRD.

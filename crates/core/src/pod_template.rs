@@ -21,6 +21,7 @@
 mod image;
 mod table;
 
+use crate::field_error::{FieldError, Path};
 use crate::shared::{
     quantity,
     tree::{Object, child, child_or_new, each},
@@ -155,6 +156,27 @@ pub fn claim_artefacts(claim: &mut Object) {
     for path in ["spec.resources.limits", "spec.resources.requests", "status.capacity"] {
         rewrite_amounts(claim, path, quantity::canonical);
     }
+}
+
+/// Says of every privileged container of a Pod template at `path` that it is forbidden.
+pub fn privileged(template: &Object, path: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for list in ["initContainers", "containers"] {
+        let containers = template
+            .get("spec")
+            .and_then(|spec| spec.get(list))
+            .and_then(Value::as_array);
+        for (index, container) in containers.into_iter().flatten().enumerate() {
+            if container.pointer("/securityContext/privileged") == Some(&Value::Bool(true)) {
+                let place = path.child("spec").child(list).index(index).child("securityContext");
+                errors.push(FieldError::forbidden(
+                    &place.child("privileged"),
+                    "disallowed by cluster policy",
+                ));
+            }
+        }
+    }
+    errors
 }
 
 fn null_creation_time(object: &mut Object) {

@@ -149,3 +149,23 @@ fn given_wrong_types_then_they_are_left_for_the_api_server_to_refuse() {
         }
     }
 }
+
+#[test]
+fn given_privileged_containers_then_each_is_told() {
+    let template = object(json!({"spec": {
+        "containers": [{"name": "a"}, {"securityContext": {"privileged": true}}, {"securityContext": {"privileged": false}}],
+        "initContainers": [{"securityContext": {"privileged": true}}],
+    }}));
+    let told: Vec<_> = privileged(&template, &Path::new("spec").child("template"))
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "spec.template.spec.initContainers[0].securityContext.privileged: Forbidden: disallowed by cluster policy",
+            "spec.template.spec.containers[1].securityContext.privileged: Forbidden: disallowed by cluster policy",
+        ]
+    );
+    assert_eq!(privileged(&object(json!({"spec": null})), &Path::new("x")), []);
+}
