@@ -3,6 +3,7 @@
 //! [`Admission::start`] is the way in. What each kind does is declared in [`descriptor`] and decided by pure functions of `kruise-core`.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod alone;
 mod certificates;
 mod configurations;
 mod conversion;
@@ -20,6 +21,7 @@ mod templates;
 mod upkeep;
 mod verdict;
 
+pub use alone::Alone;
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};
@@ -31,7 +33,7 @@ use kruise_api::gates::Gates;
 use kube::Client;
 use metrics::Metrics;
 use prometheus::Registry;
-use server::{Farewell, Server, ServingCertificate};
+use server::{Farewell, Running, Server, ServingCertificate};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
@@ -59,8 +61,6 @@ pub enum AdmissionError {
     Stopped,
     #[error("metrics: {0}")]
     Metrics(#[from] prometheus::Error),
-    #[error("the TLS server cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
     #[error("{task} ended unexpectedly: {reason}")]
     Ended { task: &'static str, reason: String },
 }
@@ -70,7 +70,7 @@ pub enum AdmissionError {
 pub struct Admission {
     port: u16,
     stop: CancellationToken,
-    server: JoinHandle<Result<(), rustls::Error>>,
+    server: Running,
     upkeep: JoinHandle<()>,
 }
 
@@ -129,7 +129,7 @@ impl Admission {
             }
         }
         let stop = guard.disarm();
-        let server = tokio::spawn(server.run(stop.clone(), farewell));
+        let server = server.start(stop.clone(), farewell).map_err(server_ended)?;
         tracing::info!(port, "the webhook server is ready");
         Ok(Self {
             port,
@@ -153,26 +153,45 @@ impl Admission {
             mut upkeep,
             ..
         } = self;
-        let ended = |task, reason: Option<JoinError>| AdmissionError::Ended {
-            task,
-            reason: reason.map_or_else(|| "it was not asked to".to_owned(), |error| error.to_string()),
+        let upkeep_ended = |end: Result<(), JoinError>| AdmissionError::Ended {
+            task: "the upkeep of certificates",
+            reason: end.map_or_else(|error| error.to_string(), |()| "it was not asked to".to_owned()),
         };
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            end = &mut server => return Err(match end {
-                Ok(Err(tls)) => tls.into(),
-                Ok(Ok(())) => ended("the webhook server", None),
-                Err(panic) => ended("the webhook server", Some(panic)),
+            end = server.ended() => return Err(match end {
+                Ok(()) => server_ended("it was not asked to"),
+                Err(error) => server_ended(error),
             }),
-            end = &mut upkeep => return Err(ended("the upkeep of certificates", end.err())),
+            end = &mut upkeep => return Err(upkeep_ended(end)),
         }
-        match server.await {
-            Ok(served) => served?,
-            Err(panic) => return Err(ended("the webhook server", Some(panic))),
-        }
-        upkeep
-            .await
-            .map_err(|panic| ended("the upkeep of certificates", Some(panic)))
+        server.ended().await.map_err(server_ended)?;
+        upkeep.await.map_err(|panic| upkeep_ended(Err(panic)))
     }
+}
+
+fn server_ended(reason: impl ToString) -> AdmissionError {
+    AdmissionError::Ended {
+        task: "the webhook server",
+        reason: reason.to_string(),
+    }
+}
+
+/// What the API server said, or why it could not be asked, with all causes: the outermost alone says only that a call failed.
+fn told(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
+    }
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.ends_with(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
 }

@@ -4,6 +4,8 @@
 //! - The content type of a review is exactly `application/json`. A body may have 7 MiB, for conversions 32 MiB (a whole list comes at once); 413 above.
 //! - A body that does not arrive, a handshake that does not end and a connection that says nothing are given up after a while.
 //! - There is a cap on open connections; further ones wait until one ends.
+//! - It has a thread of its own. Whatever the controllers do, requests are answered, and on one thread a request costs half of what it costs when threads
+//!   have to wake each other. Large bodies are worked on elsewhere.
 //! - When the process is to end, the server first goes on for a moment, because the cluster learns of it only slowly: each answer then asks
 //!   to close the connection, so that callers come back through the Service to another replica. After that, requests in progress are finished and
 //!   idle connections closed.
@@ -25,7 +27,7 @@ use std::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -48,22 +50,45 @@ pub(crate) struct Farewell {
     pub(crate) drain: Duration,
 }
 
+/// Why the server ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    #[error("the TLS server cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error("the thread of the webhook server cannot be set up: {0}")]
+    Thread(#[from] io::Error),
+    #[error("the webhook server panicked")]
+    Panicked,
+}
+
+/// A server at work. Nothing stops it but the token it was given.
+#[derive(Debug)]
+pub(crate) struct Running(oneshot::Receiver<Result<(), ServerError>>);
+
+impl Running {
+    /// Waits until it has ended.
+    pub(crate) async fn ended(&mut self) -> Result<(), ServerError> {
+        (&mut self.0).await.unwrap_or(Err(ServerError::Panicked))
+    }
+}
+
 /// A bound port that does not answer yet.
 #[derive(Debug)]
 pub(crate) struct Server {
-    listener: TcpListener,
+    listener: std::net::TcpListener,
     dispatch: Arc<Dispatch>,
     certificate: Arc<ServingCertificate>,
 }
 
 impl Server {
-    /// Takes the port. Connections are accepted once [`Server::run`] is polled.
+    /// Takes the port. Connections wait until [`Server::start`].
     pub(crate) async fn bind(
         port: u16,
         dispatch: Arc<Dispatch>,
         certificate: Arc<ServingCertificate>,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?;
+        // Bound here, but used by another runtime.
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?.into_std()?;
         Ok(Self {
             listener,
             dispatch,
@@ -76,7 +101,18 @@ impl Server {
     }
 
     /// Answers until `stop`, and a little longer.
-    pub(crate) async fn run(self, stop: CancellationToken, farewell: Farewell) -> Result<(), rustls::Error> {
+    pub(crate) fn start(self, stop: CancellationToken, farewell: Farewell) -> io::Result<Running> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (tell, told) = oneshot::channel();
+        std::thread::Builder::new().name("webhooks".to_owned()).spawn(move || {
+            // Nobody may be there any more to hear it.
+            let _ = tell.send(runtime.block_on(self.run(stop, farewell)));
+        })?;
+        Ok(Running(told))
+    }
+
+    async fn run(self, stop: CancellationToken, farewell: Farewell) -> Result<(), ServerError> {
+        let listener = TcpListener::from_std(self.listener)?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
@@ -97,10 +133,10 @@ impl Server {
             sleep(farewell.linger).await;
         };
         tokio::select! {
-            () = accept(&self.listener, &shared, &connections, slots) => {}
+            () = accept(&listener, &shared, &connections, slots) => {}
             () = last_call => {}
         }
-        drop(self.listener);
+        drop(listener);
         connections.close();
         shared.close.cancel();
         if timeout(farewell.drain, connections.wait()).await.is_err() {

@@ -113,7 +113,8 @@ impl Stand {
 }
 
 impl Templates {
-    pub(crate) fn new(client: Client, gates: Gates, allow_privileged: bool, checks: IntCounterVec) -> Self {
+    /// A service that asks by this client; `checks` counts how.
+    pub fn new(client: Client, gates: Gates, allow_privileged: bool, checks: IntCounterVec) -> Self {
         Self(Arc::new(Inner {
             client,
             gates,

@@ -184,7 +184,11 @@ impl Upkeep {
         } else {
             self.good_certificates().await?
         };
-        let bundle = self.showing.bundle(&kept, Instant::now());
+        let bundle = if external {
+            kept.ca_bundle.clone()
+        } else {
+            self.showing.bundle(&kept, Instant::now())
+        };
         let wanted = handout::Wanted {
             endpoint: self.endpoint.clone(),
             ca_bundle: BASE64.encode(&bundle),

@@ -1,6 +1,7 @@
 //! Where certificates are kept.
 
 use super::{Artifacts, directory};
+use crate::told;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
@@ -18,8 +19,8 @@ const DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) enum StoreError {
     #[error("somebody else was faster")]
     Conflict,
-    #[error("Secret {name}: {source}")]
-    Secret { name: String, source: Box<kube::Error> },
+    #[error("Secret {name}: {reason}")]
+    Secret { name: String, reason: String },
     #[error("Secret {0}: no answer in time")]
     Late(String),
     #[error("directory {}: {source}", path.display())]
@@ -133,7 +134,7 @@ impl Store {
                 match written {
                     Err(_) => Err(StoreError::Late(name.clone())),
                     Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(StoreError::Conflict),
-                    Ok(Err(source)) => Err(wrong(name, source)),
+                    Ok(Err(error)) => Err(wrong(name, &error)),
                     Ok(Ok(())) => Ok(()),
                 }
             }
@@ -143,16 +144,16 @@ impl Store {
     async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, StoreError> {
         match timeout(DEADLINE, api.get_opt(name)).await {
             Err(_) => Err(StoreError::Late(name.to_owned())),
-            Ok(Err(source)) => Err(wrong(name, source)),
+            Ok(Err(error)) => Err(wrong(name, &error)),
             Ok(Ok(secret)) => Ok(secret),
         }
     }
 }
 
-fn wrong(name: &str, source: kube::Error) -> StoreError {
+fn wrong(name: &str, error: &kube::Error) -> StoreError {
     StoreError::Secret {
         name: name.to_owned(),
-        source: Box::new(source),
+        reason: told(error),
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
     task::Poll,
     time::{Duration, Instant},
 };
-use tokio::{sync::Semaphore, time::timeout_at};
+use tokio::{runtime::Handle, sync::Semaphore, task::spawn_blocking, time::timeout_at};
 
 /// The path for conversions.
 pub(crate) const CONVERT: &str = "/convert";
@@ -77,6 +77,12 @@ async fn route(request: Request<Incoming>, shared: &Shared) -> Answer {
         Err(Answer::text(400, "the content type has to be application/json\n"))
     };
     match body {
+        Ok(body) if body.len() > SMALL => {
+            // Reading it would hold up all others.
+            let (dispatch, here) = (shared.dispatch.clone(), Handle::current());
+            let answer = spawn_blocking(move || here.block_on(dispatch.answer(&route, &body, deadline)));
+            answer.await.unwrap_or_else(|stopped| Answer::text(500, stopped.to_string()))
+        }
         Ok(body) => shared.dispatch.answer(&route, &body, deadline).await,
         Err(refused) => {
             shared.dispatch.count(&route, refused.code);

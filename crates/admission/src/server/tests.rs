@@ -15,19 +15,16 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
 use std::time::{Instant, SystemTime};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    task::JoinHandle,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::{TlsConnector, client::TlsStream as ClientStream};
 
 /// A server on a free port, and who may stop it.
-struct Running {
+struct Service {
     port: u16,
     certificate: Arc<ServingCertificate>,
     metrics: Metrics,
     stop: CancellationToken,
-    task: JoinHandle<Result<(), rustls::Error>>,
+    running: Running,
 }
 
 fn certificates() -> Artifacts {
@@ -50,7 +47,7 @@ fn show(certificate: &ServingCertificate, artifacts: &Artifacts) {
     certificate.set(shown.unwrap().certified.clone());
 }
 
-async fn start(artifacts: &Artifacts, farewell: Farewell) -> Running {
+async fn start(artifacts: &Artifacts, farewell: Farewell) -> Service {
     let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
     let gates = Gates::default();
     let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
@@ -65,12 +62,12 @@ async fn start(artifacts: &Artifacts, farewell: Farewell) -> Running {
     show(&certificate, artifacts);
     let server = Server::bind(0, Arc::new(dispatch), certificate.clone()).await.unwrap();
     let stop = CancellationToken::new();
-    Running {
+    Service {
         port: server.port().unwrap(),
         certificate,
         metrics,
         stop: stop.clone(),
-        task: tokio::spawn(server.run(stop, farewell)),
+        running: server.start(stop, farewell).unwrap(),
     }
 }
 
@@ -124,7 +121,7 @@ const REVIEW: &str = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io
 #[tokio::test]
 async fn requests_are_answered_as_the_contract_says() {
     let artifacts = certificates();
-    let running = start(&artifacts, AT_ONCE).await;
+    let mut service = start(&artifacts, AT_ONCE).await;
     let conversion = r#"{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u"}}"#;
     let json = "application/json";
     let table = [
@@ -150,7 +147,7 @@ async fn requests_are_answered_as_the_contract_says() {
     ];
     for (request, code, body) in table {
         let what = format!("{} {} {:?}", request.method(), request.uri(), request.headers());
-        let (status, answer) = send(running.port, &artifacts, request).await;
+        let (status, answer) = send(service.port, &artifacts, request).await;
         assert_eq!(status.as_u16(), code, "{what}: {answer:?}");
         if let Some(body) = body {
             assert_eq!(answer, body, "{what}");
@@ -161,8 +158,8 @@ async fn requests_are_answered_as_the_contract_says() {
 #[tokio::test]
 async fn given_http2_then_requests_are_answered_too() {
     let artifacts = certificates();
-    let running = start(&artifacts, AT_ONCE).await;
-    let stream = connect(running.port, &artifacts, b"h2").await.unwrap();
+    let mut service = start(&artifacts, AT_ONCE).await;
+    let stream = connect(service.port, &artifacts, b"h2").await.unwrap();
     let (mut sender, connection) = client2::handshake(TokioExecutor::new(), TokioIo::new(stream))
         .await
         .unwrap();
@@ -177,15 +174,15 @@ async fn given_http2_then_requests_are_answered_too() {
             (StatusCode::OK, Version::HTTP_2)
         );
     }
-    running.stop.cancel();
-    running.task.await.unwrap().unwrap();
+    service.stop.cancel();
+    service.running.ended().await.unwrap();
 }
 
 #[tokio::test]
 async fn given_a_body_without_length_that_grows_too_large_then_413() {
     let artifacts = certificates();
-    let running = start(&artifacts, AT_ONCE).await;
-    let mut stream = connect(running.port, &artifacts, b"http/1.1").await.unwrap();
+    let mut service = start(&artifacts, AT_ONCE).await;
+    let mut stream = connect(service.port, &artifacts, b"http/1.1").await.unwrap();
     let head =
         "POST /mutate-pod HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -209,16 +206,16 @@ async fn given_a_body_without_length_that_grows_too_large_then_413() {
 #[tokio::test]
 async fn given_a_new_certificate_then_new_connections_see_it_and_open_ones_go_on() {
     let (first, second) = (certificates(), certificates());
-    let running = start(&first, AT_ONCE).await;
-    let stream = connect(running.port, &first, b"http/1.1").await.unwrap();
+    let mut service = start(&first, AT_ONCE).await;
+    let stream = connect(service.port, &first, b"http/1.1").await.unwrap();
     let (mut open, connection) = client1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
-    show(&running.certificate, &second);
+    show(&service.certificate, &second);
     assert!(
-        connect(running.port, &first, b"http/1.1").await.is_err(),
+        connect(service.port, &first, b"http/1.1").await.is_err(),
         "the old CA is no longer enough"
     );
-    assert_eq!(send(running.port, &second, get("/healthz")).await.0, StatusCode::OK);
+    assert_eq!(send(service.port, &second, get("/healthz")).await.0, StatusCode::OK);
     let response = open.send_request(get("/healthz")).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
 }
@@ -230,8 +227,8 @@ async fn given_a_stop_then_requests_are_taken_for_a_moment_and_asked_to_close() 
         linger: Duration::from_secs(1),
         drain: Duration::from_secs(10),
     };
-    let running = start(&artifacts, farewell).await;
-    let stream = connect(running.port, &artifacts, b"http/1.1").await.unwrap();
+    let mut service = start(&artifacts, farewell).await;
+    let stream = connect(service.port, &artifacts, b"http/1.1").await.unwrap();
     let (mut open, connection) = client1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let response = open
@@ -240,7 +237,7 @@ async fn given_a_stop_then_requests_are_taken_for_a_moment_and_asked_to_close() 
         .unwrap();
     assert_eq!(response.headers().get(header::CONNECTION), None);
     response.into_body().collect().await.unwrap();
-    running.stop.cancel();
+    service.stop.cancel();
     // The flag is set by a task of its own: ask until it is seen, on connections that are still taken.
     let deadline = Instant::now() + Duration::from_millis(900);
     loop {
@@ -259,23 +256,23 @@ async fn given_a_stop_then_requests_are_taken_for_a_moment_and_asked_to_close() 
         }
     }
     assert_eq!(
-        send(running.port, &artifacts, get("/healthz")).await.0,
+        send(service.port, &artifacts, get("/healthz")).await.0,
         StatusCode::OK,
         "new connections too"
     );
-    running.task.await.unwrap().unwrap();
+    service.running.ended().await.unwrap();
     assert!(
-        connect(running.port, &artifacts, b"http/1.1").await.is_err(),
+        connect(service.port, &artifacts, b"http/1.1").await.is_err(),
         "then it is over"
     );
-    assert_eq!(running.metrics.connections.get(), 0);
+    assert_eq!(service.metrics.connections.get(), 0);
 }
 
 #[tokio::test]
 async fn given_a_stop_while_a_request_arrives_then_it_is_still_answered() {
     let artifacts = certificates();
-    let running = start(&artifacts, AT_ONCE).await;
-    let mut stream = connect(running.port, &artifacts, b"http/1.1").await.unwrap();
+    let mut service = start(&artifacts, AT_ONCE).await;
+    let mut stream = connect(service.port, &artifacts, b"http/1.1").await.unwrap();
     let head = format!(
         "POST /mutate-pod HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         REVIEW.len()
@@ -284,11 +281,11 @@ async fn given_a_stop_while_a_request_arrives_then_it_is_still_answered() {
     stream.write_all(format!("{head}{start}").as_bytes()).await.unwrap();
     // The request counts as begun once its head was read.
     let deadline = Instant::now() + Duration::from_secs(10);
-    while running.metrics.connections.get() == 0 {
+    while service.metrics.connections.get() == 0 {
         assert!(Instant::now() < deadline);
         tokio::task::yield_now().await;
     }
-    running.stop.cancel();
+    service.stop.cancel();
     stream.write_all(rest.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
@@ -297,22 +294,22 @@ async fn given_a_stop_while_a_request_arrives_then_it_is_still_answered() {
         "{}",
         String::from_utf8_lossy(&answer)
     );
-    running.task.await.unwrap().unwrap();
+    service.running.ended().await.unwrap();
 }
 
 #[tokio::test]
 async fn given_noise_instead_of_tls_then_the_server_goes_on() {
     let artifacts = certificates();
-    let running = start(&artifacts, AT_ONCE).await;
+    let mut service = start(&artifacts, AT_ONCE).await;
     for noise in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         &[0xff; 2000],
         b"\x16\x03\x01\x00\x05hello",
     ] {
-        let mut stream = TcpStream::connect(("127.0.0.1", running.port)).await.unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", service.port)).await.unwrap();
         stream.write_all(noise).await.unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
     }
-    assert_eq!(send(running.port, &artifacts, get("/healthz")).await.0, StatusCode::OK);
+    assert_eq!(send(service.port, &artifacts, get("/healthz")).await.0, StatusCode::OK);
 }

@@ -8,6 +8,7 @@ use crate::{
     descriptor::Configuration,
     endpoint::{Endpoint, path_of},
     metrics::Metrics,
+    told,
 };
 use k8s_openapi::{
     api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
@@ -40,8 +41,8 @@ const PER_WRITE: Duration = Duration::from_secs(1);
 pub(super) enum HandOutError {
     #[error("{0} does not exist; install the chart, or apply its webhook configurations again")]
     Missing(String),
-    #[error("{object}: {source}")]
-    Api { object: String, source: Box<kube::Error> },
+    #[error("{object}: {reason}")]
+    Api { object: String, reason: String },
     #[error("{0}: no answer in time")]
     Late(String),
     #[error("{0} changes all the time: somebody else writes it too")]
@@ -266,9 +267,9 @@ impl Handout {
         let object = format!("CustomResourceDefinition {name}");
         let path = format!("{}/{name}", CustomResourceDefinition::url_path(&(), None));
         let request = http::Request::get(path).body(Vec::new());
-        let request = request.map_err(|source| HandOutError::Api {
+        let request = request.map_err(|error| HandOutError::Api {
             object: object.clone(),
-            source: Box::new(kube::Error::HttpError(source)),
+            reason: error.to_string(),
         })?;
         call(&object, self.client.request(request)).await
     }
@@ -310,9 +311,9 @@ async fn call<T>(object: &str, call: impl Future<Output = kube::Result<T>>) -> R
         Err(_) => Err(HandOutError::Late(object.to_owned())),
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(HandOutError::Missing(object.to_owned())),
-        Ok(Err(source)) => Err(HandOutError::Api {
+        Ok(Err(error)) => Err(HandOutError::Api {
             object: object.to_owned(),
-            source: Box::new(source),
+            reason: told(&error),
         }),
     }
 }
