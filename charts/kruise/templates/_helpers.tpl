@@ -29,13 +29,13 @@ before AllAlpha and AllBeta, these before the default; the last of several setti
 {{- end -}}
 
 {{- define "kruise.image" -}}
-{{- printf "%s:%s" .Values.manager.image.repository (default (printf "v%s" .Chart.AppVersion) .Values.manager.image.tag) -}}
+{{- printf "%s:%s" .Values.manager.image.repository (default (printf "v%s" .Chart.AppVersion) .Values.manager.image.tag | toString) -}}
 {{- end -}}
 
 {{/* The check before an uninstall is part of the manager's image; a separate image needs both values. */}}
 {{- define "kruise.hookImage" -}}
 {{- with .Values.helmHooks.image -}}
-{{- if .repository -}}{{ required "helmHooks.image.repository needs helmHooks.image.tag" .tag | printf "%s:%s" .repository }}
+{{- if .repository -}}{{ required "helmHooks.image.repository needs helmHooks.image.tag" .tag | toString | printf "%s:%s" .repository }}
 {{- else -}}{{ include "kruise.image" $ }}{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -1,6 +1,5 @@
 //! What all kinds have in common: `apiVersion`, `kind`, `metadata`, and kube's [`Resource`](kube::core::Resource).
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -93,7 +92,7 @@ macro_rules! fixed {
 
         #[cfg(feature = "schema")]
         impl<K> schemars::JsonSchema for $name<K> {
-            fn schema_name() -> Cow<'static, str> {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
 
@@ -161,10 +160,9 @@ macro_rules! kind {
             /// Name, namespace, labels, annotations and the server's own book-keeping.
             #[serde(default)]
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-            /// What is wanted.
+            // Without a line of their own these two are explained by their types, in words that fit the kind.
             #[serde(default, deserialize_with = "crate::wire::or_empty")]
             pub spec: $spec,
-            /// What was last seen; written by the controller.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub status: Option<$status>,
         }
@@ -172,7 +170,7 @@ macro_rules! kind {
         impl $crate::kind::Kind for $name {
             const GROUP: &'static str = kind!(@group $group);
             const VERSION: &'static str = stringify!($version);
-            const API_VERSION: &'static str = concat!(kind!(@group $group), "/", stringify!($version));
+            const API_VERSION: &'static str = kind!(@api_version $group $version);
             const KIND: &'static str = stringify!($name);
             const PLURAL: &'static str = $plural;
             const SCOPE: $crate::kind::Scope = $crate::kind::Scope::$scope;
@@ -211,8 +209,12 @@ macro_rules! kind {
             }
         }
     };
-    (@group apps) => { "apps.kruise.io" };
-    (@group policy) => { "policy.kruise.io" };
+    (@group apps) => { $crate::names::group::APPS };
+    (@group policy) => { $crate::names::group::POLICY };
+    (@api_version apps v1alpha1) => { $crate::names::group::APPS_V1ALPHA1 };
+    (@api_version apps v1beta1) => { $crate::names::group::APPS_V1BETA1 };
+    (@api_version policy v1alpha1) => { $crate::names::group::POLICY_V1ALPHA1 };
+    (@api_version policy v1beta1) => { $crate::names::group::POLICY_V1BETA1 };
     (@scope Namespaced) => { kube::core::NamespaceResourceScope };
     (@scope Cluster) => { kube::core::ClusterResourceScope };
 }

@@ -17,14 +17,18 @@ mod wire;
 #[macro_use]
 pub mod kind;
 
+pub mod document;
 pub mod gates;
+pub mod meta;
 pub mod names;
+pub mod pod;
 pub mod raw;
 pub mod read;
 pub mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod shared;
+pub mod text;
 
 pub mod advancedcronjob;
 pub mod broadcastjob;

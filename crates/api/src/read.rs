@@ -38,6 +38,16 @@ pub fn from_value<T: DeserializeOwned>(json: &serde_json::Value) -> Result<T, Re
     })
 }
 
+/// Writes a value as JSON. Only a type with keys that are not text can fail here; the API has none.
+pub(crate) fn to_value<T: Serialize>(value: &T) -> Result<serde_json::Value, ReadError> {
+    serde_json::to_value(value).map_err(|error| ReadError::at(".".to_owned(), &error))
+}
+
+/// Reads an object and drops it.
+pub(crate) fn check<T: DeserializeOwned>(json: &[u8]) -> Result<(), ReadError> {
+    from_slice::<T>(json).map(drop)
+}
+
 /// Reads an object and writes back what was understood of it.
 pub(crate) fn rewrite<T: DeserializeOwned + Serialize>(json: &[u8]) -> Result<String, ReadError> {
     let object: T = from_slice(json)?;

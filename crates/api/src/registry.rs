@@ -95,6 +95,8 @@ pub struct VersionInfo {
     pub columns: &'static [Column],
     /// Paths of the scale subresource, where there is one. All kinds have a status subresource.
     pub scale: Option<Scale>,
+    /// Says whether an object can be read as this version.
+    pub read: fn(&[u8]) -> Result<(), ReadError>,
     /// Reads an object of this version and writes back what was understood.
     pub rewrite: fn(&[u8]) -> Result<String, ReadError>,
     /// The schema of this version, as schemars sees it.
@@ -110,6 +112,7 @@ impl VersionInfo {
             name: K::VERSION,
             columns,
             scale: None,
+            read: read::check::<K>,
             rewrite: read::rewrite::<K>,
         }
     }
@@ -121,6 +124,7 @@ impl VersionInfo {
             name: K::VERSION,
             columns,
             scale: None,
+            read: read::check::<K>,
             rewrite: read::rewrite::<K>,
             schema: crate::schema::root::<K>,
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use kruise_api::registry::KINDS;
 use kruise_api::schema::{crd, tree};
+use serde_json::Value;
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fields")
@@ -31,4 +32,93 @@ fn every_version_has_the_fields_of_the_contract() {
             assert!(contract == ours, "{name}: {:?}", first_difference(&contract, &ours));
         }
     }
+}
+
+#[test]
+fn the_registry_has_every_kind_and_version_of_the_contract_and_no_other() {
+    let contract: BTreeSet<String> = fs::read_dir(fixtures())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "printer-columns.txt")
+        .collect();
+    let versions = KINDS
+        .iter()
+        .flat_map(|kind| kind.versions.iter().map(move |version| (kind.plural, version.name)));
+    let ours: BTreeSet<String> = versions
+        .map(|(plural, version)| format!("{plural}.{version}.txt"))
+        .collect();
+    assert_eq!(contract, ours);
+    assert_eq!((KINDS.len(), ours.len()), (18, 33));
+}
+
+#[test]
+fn kubectl_get_shows_the_columns_of_the_contract() {
+    let contract = fs::read_to_string(fixtures().join("printer-columns.txt")).unwrap();
+    let ours = tree::columns(KINDS);
+    assert!(contract == ours, "{:?}", first_difference(&contract, &ours));
+}
+
+#[test]
+fn every_field_has_one_useful_line_for_kubectl_explain() {
+    fn visit(path: &str, schema: &Value) {
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            let text = field["description"].as_str().unwrap_or_default();
+            assert!(text.len() > 5 && text.ends_with('.'), "{path}: {text:?}");
+            assert!(text.len() <= 130 && !text.contains(['\n', '`']), "{path}: {text:?}");
+            visit(&path, field);
+        }
+        for element in [&schema["items"], &schema["additionalProperties"]] {
+            if element.is_object() {
+                visit(&format!("{path}[]"), element);
+            }
+        }
+    }
+    for kind in KINDS {
+        for version in kind.versions {
+            visit(kind.kind, &crd::schema(version).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_crds_have_nothing_that_the_api_server_does_not_know() {
+    fn visit(value: &Value) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    assert!(!key.starts_with("x-") || key.starts_with("x-kubernetes-"), "{key}");
+                    assert!(!["$ref", "$defs", "oneOf", "allOf"].contains(&key.as_str()), "{key}");
+                    visit(value);
+                }
+            }
+            Value::Array(list) => list.iter().for_each(visit),
+            _ => {}
+        }
+    }
+    for kind in KINDS {
+        visit(&crd::definition(kind).unwrap());
+    }
+}
+
+#[test]
+fn conversion_is_asked_of_the_manager_where_the_shapes_differ() {
+    let webhook: Vec<&str> = KINDS
+        .iter()
+        .filter(|kind| crd::definition(kind).unwrap()["spec"]["conversion"]["strategy"] == "Webhook")
+        .map(|kind| kind.kind)
+        .collect();
+    let wanted = [
+        "CloneSet",
+        "ContainerRecreateRequest",
+        "DaemonSet",
+        "PersistentPodState",
+        "ResourceDistribution",
+        "SidecarSet",
+        "StatefulSet",
+        "UnitedDeployment",
+        "WorkloadSpread",
+        "PodUnavailableBudget",
+    ];
+    assert_eq!(webhook, wanted);
 }

@@ -28,38 +28,46 @@ pub trait Fixture: Sized {
     fn object(&mut self) -> &mut Value;
 
     /// Sets the field at a JSON pointer (`/spec/paused`), making objects on the way.
+    #[must_use]
     fn set(mut self, pointer: &str, value: impl Serialize) -> Self {
         put(self.object(), pointer, json!(value));
         self
     }
 
+    #[must_use]
     fn label(self, key: &str, value: &str) -> Self {
         self.set(&format!("/metadata/labels/{}", escaped(key)), value)
     }
 
+    #[must_use]
     fn annotation(self, key: &str, value: &str) -> Self {
         self.set(&format!("/metadata/annotations/{}", escaped(key)), value)
     }
 
     /// An annotation for the simulated kubelet, see [`crate::sim`]. On a workload it goes to the Pods of its template by [`Workload::pod`].
+    #[must_use]
     fn script(self, key: &str, value: &str) -> Self {
         self.annotation(&format!("sim.kruise.test/{key}"), value)
     }
 
+    #[must_use]
     fn namespace(self, namespace: &str) -> Self {
         self.set("/metadata/namespace", namespace)
     }
 
+    #[must_use]
     fn uid(self, uid: &str) -> Self {
         self.set("/metadata/uid", uid)
     }
 
+    #[must_use]
     fn finalizer(mut self, finalizer: &str) -> Self {
         append(self.object(), "/metadata/finalizers", json!(finalizer));
         self
     }
 
     /// Makes `owner`, typed or JSON, the controller of this object. An owner without uid gets one made from its name.
+    #[must_use]
     fn owned_by(mut self, owner: &impl Serialize) -> Self {
         let owner = json!(owner);
         let name = owner["metadata"]["name"].clone();
@@ -91,6 +99,7 @@ macro_rules! builder {
     ($(#[$doc:meta])* $name:ident => $kind:ty) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
+        #[must_use = "a builder does nothing until it is built"]
         pub struct $name(Value);
 
         impl Fixture for $name {

@@ -137,6 +137,14 @@ pub async fn nodes_client() -> kube::Client {
     client_of(&nodes_kubeconfig()).await
 }
 
+/// A kubectl that talks to the control plane of this test binary.
+pub fn kubectl() -> Command {
+    let kubernetes = Kubernetes::provide(DEFAULT_VERSION, &Progress::shown()).expect("a kubectl");
+    let mut command = Command::new(kubernetes.part("kubectl"));
+    command.arg("--kubeconfig").arg(kubeconfig());
+    command
+}
+
 async fn client_of(kubeconfig: &Path) -> kube::Client {
     let config = kube::config::Kubeconfig::read_from(kubeconfig).expect("a readable kubeconfig");
     let config = kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default()).await;

@@ -197,7 +197,7 @@ where
             if begin.elapsed() >= duration {
                 return value;
             }
-            tokio::time::sleep(LONGEST_PAUSE.min(duration - begin.elapsed().min(duration))).await;
+            tokio::time::sleep(LONGEST_PAUSE.min(duration.saturating_sub(begin.elapsed()))).await;
         }
     }
 }

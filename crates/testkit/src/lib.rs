@@ -3,6 +3,7 @@
 //! - [`instance`] is a whole local cluster with a name: what `cargo xtask up` makes and `cargo xtask down` ends.
 //!   Its parts: [`network`], [`control_plane`], [`node`], [`registry`], and the [`process`] records that tie them together.
 //! - [`cluster`] gives a test its control plane, [`kubernetes`] and [`packages`] provide the programs.
+//! - [`faults`] stands between a program under test and the API server and does what networks and servers do on bad days.
 //! - [`sim`] gives Pods a life on simulated nodes; [`builders`], [`eventually`] and [`namespace`] are for the tests themselves.
 
 mod blocking;
@@ -11,6 +12,7 @@ pub mod cgroup;
 pub mod cluster;
 pub mod control_plane;
 pub mod eventually;
+pub mod faults;
 pub mod image;
 pub mod instance;
 pub mod kubernetes;

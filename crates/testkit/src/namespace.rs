@@ -14,7 +14,7 @@ use crate::builders;
 use crate::eventually::eventually;
 
 /// Starting a whole control plane at the same time can make the controller-manager slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Kubernetes allows 63 characters; a test needs room to derive names of its own.
 const LONGEST_NAME: usize = 50;
 

@@ -81,7 +81,9 @@ async fn route(request: Request<Incoming>, shared: &Shared) -> Answer {
             // Reading it would hold up all others.
             let (dispatch, here) = (shared.dispatch.clone(), Handle::current());
             let answer = spawn_blocking(move || here.block_on(dispatch.answer(&route, &body, deadline)));
-            answer.await.unwrap_or_else(|stopped| Answer::text(500, stopped.to_string()))
+            answer
+                .await
+                .unwrap_or_else(|stopped| Answer::text(500, stopped.to_string()))
         }
         Ok(body) => shared.dispatch.answer(&route, &body, deadline).await,
         Err(refused) => {

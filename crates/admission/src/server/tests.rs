@@ -121,7 +121,7 @@ const REVIEW: &str = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io
 #[tokio::test]
 async fn requests_are_answered_as_the_contract_says() {
     let artifacts = certificates();
-    let mut service = start(&artifacts, AT_ONCE).await;
+    let service = start(&artifacts, AT_ONCE).await;
     let conversion = r#"{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u"}}"#;
     let json = "application/json";
     let table = [
@@ -181,7 +181,7 @@ async fn given_http2_then_requests_are_answered_too() {
 #[tokio::test]
 async fn given_a_body_without_length_that_grows_too_large_then_413() {
     let artifacts = certificates();
-    let mut service = start(&artifacts, AT_ONCE).await;
+    let service = start(&artifacts, AT_ONCE).await;
     let mut stream = connect(service.port, &artifacts, b"http/1.1").await.unwrap();
     let head =
         "POST /mutate-pod HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -206,7 +206,7 @@ async fn given_a_body_without_length_that_grows_too_large_then_413() {
 #[tokio::test]
 async fn given_a_new_certificate_then_new_connections_see_it_and_open_ones_go_on() {
     let (first, second) = (certificates(), certificates());
-    let mut service = start(&first, AT_ONCE).await;
+    let service = start(&first, AT_ONCE).await;
     let stream = connect(service.port, &first, b"http/1.1").await.unwrap();
     let (mut open, connection) = client1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
@@ -300,7 +300,7 @@ async fn given_a_stop_while_a_request_arrives_then_it_is_still_answered() {
 #[tokio::test]
 async fn given_noise_instead_of_tls_then_the_server_goes_on() {
     let artifacts = certificates();
-    let mut service = start(&artifacts, AT_ONCE).await;
+    let service = start(&artifacts, AT_ONCE).await;
     for noise in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         &[0xff; 2000],

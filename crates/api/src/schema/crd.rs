@@ -4,6 +4,7 @@ use schemars::Schema;
 use serde_json::{Value, json};
 
 use super::structural::{NotStructural, strip, structural};
+use crate::names::object;
 use crate::registry::{Column, Conversion, KindInfo, VersionInfo};
 
 /// The structural schema of a version, with our own markers still in it.
@@ -44,6 +45,10 @@ pub fn definition(kind: &KindInfo) -> Result<Value, NotStructural> {
 fn version(kind: &KindInfo, version: &VersionInfo) -> Result<Value, NotStructural> {
     let mut schema = schema(version)?;
     strip(&mut schema);
+    if let Some(metadata) = schema.pointer_mut("/properties/metadata") {
+        // The apiserver knows what it is and refuses any word about it, even a description.
+        *metadata = json!({ "type": "object" });
+    }
     let mut subresources = json!({ "status": {} });
     if let (Some(scale), Some(map)) = (version.scale, subresources.as_object_mut()) {
         let paths = json!({
@@ -87,8 +92,8 @@ fn conversion(conversion: Conversion) -> Value {
                 "conversionReviewVersions": ["v1", "v1beta1"],
                 "clientConfig": {
                     "service": {
-                        "namespace": "kruise-system",
-                        "name": "kruise-webhook-service",
+                        "namespace": object::SYSTEM_NAMESPACE,
+                        "name": object::WEBHOOK_SERVICE,
                         "path": "/convert",
                         "port": 443,
                     },

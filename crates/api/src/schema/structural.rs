@@ -145,14 +145,10 @@ impl Inliner<'_> {
     }
 }
 
+/// A doc comment as a description: one line, without the backticks of Rust's documentation.
 fn one_line(text: &Value) -> Value {
-    Value::from(
-        text.as_str()
-            .unwrap_or_default()
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" "),
-    )
+    let text = text.as_str().unwrap_or_default().replace('`', "");
+    Value::from(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 fn without_null(types: &Value) -> Value {

@@ -3,6 +3,7 @@
 
 use crate::shared::convert::{ConvertError, Rules, Warning};
 use crate::shared::tree::{Object, child};
+use kruise_api::names::group::V1ALPHA1;
 
 const TEMPLATE: &str = "imageListPullJobTemplate";
 
@@ -17,7 +18,7 @@ pub fn down(object: &mut Object, _: &mut Vec<Warning>) -> Result<(), ConvertErro
     match template.and_then(|template| template.get(TEMPLATE)) {
         Some(value) if !value.is_null() => Err(ConvertError::Inexpressible {
             field: "spec.template.imageListPullJobTemplate",
-            version: "v1alpha1",
+            version: V1ALPHA1,
             advice: "read the object as v1beta1",
         }),
         _ => Ok(()),

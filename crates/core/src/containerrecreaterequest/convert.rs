@@ -69,7 +69,11 @@ pub fn down(object: &mut Object, warnings: &mut Vec<Warning>) -> Result<(), Conv
     };
     let snapshot = status.remove("containerStatusSnapshot");
     let conditions = status.remove("conditions");
-    if let Some(text) = snapshot.and_then(|snapshot| annotation_of_snapshot(&snapshot, warnings)) {
+    // An annotation that says the same is left as it is spelled.
+    if let Some(list) = snapshot.and_then(|snapshot| list_of_snapshot(&snapshot, warnings))
+        && serde_json::to_value(&list).ok() != snapshot_of_annotation(object, &mut Vec::new())
+        && let Ok(text) = serde_json::to_string(&list)
+    {
         set_metadata(object, "annotations", annotation::CRR_CONTAINER_STATUSES, text);
     }
     let grace = conditions
@@ -86,7 +90,9 @@ pub fn down(object: &mut Object, warnings: &mut Vec<Warning>) -> Result<(), Conv
     let since = grace
         .and_then(|grace| grace.get("lastTransitionTime"))
         .and_then(Value::as_str);
-    if let Some(since) = since.and_then(in_utc) {
+    if let Some(since) = since.and_then(in_utc)
+        && Some(&since) != grace_of_annotation(object, &mut Vec::new()).as_ref()
+    {
         set_metadata(object, "annotations", annotation::CRR_UNREADY_ACQUIRED, since);
     }
     Ok(())
@@ -106,20 +112,16 @@ fn snapshot_of_annotation(object: &Object, warnings: &mut Vec<Warning>) -> Optio
         .then_some(snapshot)
 }
 
-fn annotation_of_snapshot(snapshot: &Value, warnings: &mut Vec<Warning>) -> Option<String> {
-    if snapshot.is_null() || snapshot.as_array().is_some_and(Vec::is_empty) {
-        return None;
-    }
-    let list = Vec::<ContainerStatus>::deserialize(snapshot);
-    let text = list.and_then(|list| serde_json::to_string(&list)).ok();
-    if text.is_none() {
+fn list_of_snapshot(snapshot: &Value, warnings: &mut Vec<Warning>) -> Option<Vec<ContainerStatus>> {
+    let list = Option::<Vec<ContainerStatus>>::deserialize(snapshot);
+    if list.is_err() {
         warnings.push(Warning {
             field: "status.containerStatusSnapshot".into(),
             value: snapshot.to_string(),
             reason: "not a list of container statuses",
         });
     }
-    text
+    list.ok().flatten().filter(|list| !list.is_empty())
 }
 
 fn grace_of_annotation(object: &Object, warnings: &mut Vec<Warning>) -> Option<String> {

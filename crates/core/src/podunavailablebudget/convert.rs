@@ -6,8 +6,8 @@
 //! | annotation "protect total replicas" | `spec.protectTotalReplicas` |
 //! | nothing | `spec.ignoredPodSelector`, lost in v1alpha1 |
 //!
-//! The annotations stay on the way up. On the way down a field is written over its annotation, and **an annotation
-//! without its field is kept**: objects stored before this conversion existed have nothing else, and the controller
+//! The annotations stay on the way up. On the way down a field is written over an annotation that says something else,
+//! and **an annotation without its field is kept**: objects stored before this conversion existed have nothing else, and the controller
 //! honours an annotation whose field is not set. A value that v1beta1 would refuse is left out with a warning; an
 //! error would make every list that holds the object unreadable.
 
@@ -30,38 +30,13 @@ pub const RULES: Rules = Rules {
 };
 
 pub fn up(object: &mut Object, warnings: &mut Vec<Warning>) -> Result<(), ConvertError> {
-    let mut operations = Vec::new();
-    let list = metadata(object, "annotations", annotation::BUDGET_PROTECT_OPERATIONS).unwrap_or_default();
-    for operation in list.split(',').map(str::trim).filter(|operation| !operation.is_empty()) {
-        if OPERATIONS.contains(&operation) {
-            operations.push(Value::from(operation));
-        } else {
-            warnings.push(Warning::annotation(
-                annotation::BUDGET_PROTECT_OPERATIONS,
-                operation,
-                "not one of DELETE, UPDATE, EVICT, RESIZE",
-            ));
-        }
-    }
-    let total = metadata(object, "annotations", annotation::BUDGET_TOTAL_REPLICAS).unwrap_or_default();
-    let total = match total.parse::<i32>() {
-        Ok(number) if number >= 1 => Some(number),
-        _ => {
-            if !total.is_empty() {
-                warnings.push(Warning::annotation(
-                    annotation::BUDGET_TOTAL_REPLICAS,
-                    total,
-                    "not an integer of 1 or more",
-                ));
-            }
-            None
-        }
-    };
+    let operations = annotated_operations(object, warnings);
+    let total = annotated_total(object, warnings);
     let Some(spec) = child(object, "spec") else {
         return Ok(());
     };
     if !operations.is_empty() {
-        spec.insert("protectOperations".into(), Value::Array(operations));
+        spec.insert("protectOperations".into(), operations.into());
     }
     if let Some(total) = total {
         spec.insert("protectTotalReplicas".into(), total.into());
@@ -81,21 +56,40 @@ pub fn down(object: &mut Object, _: &mut Vec<Warning>) -> Result<(), ConvertErro
         .filter_map(|operation| operation.as_str().map(str::to_owned))
         .collect();
     let total = spec.get("protectTotalReplicas").and_then(Value::as_i64);
-    if !operations.is_empty() {
-        set_metadata(
-            object,
-            "annotations",
-            annotation::BUDGET_PROTECT_OPERATIONS,
-            operations.join(","),
-        );
+    if !operations.is_empty() && operations != annotated_operations(object, &mut Vec::new()) {
+        let name = annotation::BUDGET_PROTECT_OPERATIONS;
+        set_metadata(object, "annotations", name, operations.join(","));
     }
-    if let Some(total) = total {
-        set_metadata(
-            object,
-            "annotations",
-            annotation::BUDGET_TOTAL_REPLICAS,
-            total.to_string(),
-        );
+    if let Some(total) = total
+        && Some(total) != annotated_total(object, &mut Vec::new()).map(i64::from)
+    {
+        let name = annotation::BUDGET_TOTAL_REPLICAS;
+        set_metadata(object, "annotations", name, total.to_string());
     }
     Ok(())
+}
+
+fn annotated_operations(object: &Object, warnings: &mut Vec<Warning>) -> Vec<String> {
+    let name = annotation::BUDGET_PROTECT_OPERATIONS;
+    let list = metadata(object, "annotations", name).unwrap_or_default();
+    let (known, unknown): (Vec<&str>, Vec<&str>) = list
+        .split(',')
+        .map(str::trim)
+        .filter(|operation| !operation.is_empty())
+        .partition(|operation| OPERATIONS.contains(operation));
+    for operation in unknown {
+        let reason = "not one of DELETE, UPDATE, EVICT, RESIZE";
+        warnings.push(Warning::annotation(name, operation, reason));
+    }
+    known.into_iter().map(str::to_owned).collect()
+}
+
+fn annotated_total(object: &Object, warnings: &mut Vec<Warning>) -> Option<i32> {
+    let name = annotation::BUDGET_TOTAL_REPLICAS;
+    let text = metadata(object, "annotations", name).filter(|text| !text.is_empty())?;
+    let total = text.parse().ok().filter(|total| *total >= 1);
+    if total.is_none() {
+        warnings.push(Warning::annotation(name, text, "not an integer of 1 or more"));
+    }
+    total
 }

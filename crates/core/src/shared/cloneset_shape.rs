@@ -68,7 +68,11 @@ pub fn down(owner: &mut Object, warnings: &mut Vec<Warning>) {
         return;
     };
     for (name, value) in update_down(update, warnings) {
-        set_metadata(owner, "annotations", name, value);
+        // An annotation that says the same is left as it is spelled.
+        let annotated = metadata(owner, "annotations", name).and_then(accepted);
+        if annotated.is_none() || annotated != accepted(&value) {
+            set_metadata(owner, "annotations", name, value);
+        }
     }
 }
 
@@ -192,11 +196,11 @@ fn pre_download_of_annotations(owner: &Object, warnings: &mut Vec<Warning>) -> O
     for (name, field) in PRE_DOWNLOAD {
         match metadata(owner, "annotations", name) {
             None | Some("") => {}
-            Some(text) => match text.parse::<i32>() {
-                Ok(number) if number >= 0 => {
+            Some(text) => match accepted(text) {
+                Some(number) => {
                     fields.insert(field.to_owned(), number.into());
                 }
-                _ => warnings.push(Warning::annotation(
+                None => warnings.push(Warning::annotation(
                     name,
                     text,
                     "not an integer of 0 or more, v1beta1 would refuse it",
@@ -205,6 +209,11 @@ fn pre_download_of_annotations(owner: &Object, warnings: &mut Vec<Warning>) -> O
         }
     }
     fields
+}
+
+/// What v1beta1 accepts of an annotation.
+fn accepted(text: &str) -> Option<i32> {
+    text.parse().ok().filter(|number| *number >= 0)
 }
 
 /// Takes a boolean; absent and null are false.

@@ -117,7 +117,7 @@ fn set_subset(subsets: &mut Vec<Value>, name: String, field: &str, value: Value)
         .filter_map(Value::as_object_mut)
         .find(|subset| subset.get("name").and_then(Value::as_str) == Some(&name));
     if let Some(subset) = known {
-        if !zero || subset.contains_key(field) {
+        if !zero || subset.get(field).is_some_and(|old| !old.is_null()) {
             subset.insert(field.to_owned(), value);
         }
         return;
@@ -153,8 +153,9 @@ fn status_down(status: &mut Object) {
                 .cloned()
                 .unwrap_or(0.into())
         };
-        replicas.insert(name.to_owned(), count("replicas"));
-        partitions.insert(name.to_owned(), count("partition"));
+        // The first of two entries of one name, as on the way up.
+        replicas.entry(name).or_insert_with(|| count("replicas"));
+        partitions.entry(name).or_insert_with(|| count("partition"));
     }
     if !replicas.is_empty() {
         status.insert("subsetReplicas".into(), Value::Object(replicas));

@@ -1,6 +1,7 @@
 //! The `helm_hook` program: run by `helm uninstall` before anything is deleted; exits with 1 to stop it.
 
 use anyhow::Result;
+use kruise_api::names::object::HELM_HOOK_SERVICE_ACCOUNT;
 use kruise_manager::uninstall;
 use kruise_runtime::client;
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ async fn main() -> ExitCode {
 }
 
 async fn ask() -> Result<()> {
-    let config = client::config("", "kruise-helm-hook").await?;
+    let config = client::config("", HELM_HOOK_SERVICE_ACCOUNT).await?;
     let (client, _) = client::connect(config).await?;
     Ok(uninstall::check(&client).await?)
 }

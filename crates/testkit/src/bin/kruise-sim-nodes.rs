@@ -1,6 +1,7 @@
 //! Simulated nodes in the foreground, for `cargo xtask up --sim N`. Ends on SIGTERM or Ctrl-C and takes its nodes along.
 
 use std::path::PathBuf;
+use std::pin::pin;
 
 use anyhow::{Context, bail};
 use clap::Parser;
@@ -58,20 +59,24 @@ async fn main() -> anyhow::Result<()> {
         None => Config::infer().await.context("no cluster: give --kubeconfig")?,
     };
     let client = Client::try_from(config)?;
-    tokio::select! {
-        ended = serve(client, options) => ended?,
-        _ = terminate.recv() => tracing::info!("told to end"),
-        _ = interrupt.recv() => tracing::info!("told to end"),
-    }
-    Ok(())
-}
-
-/// Serves for ever. When this is dropped the nodes go with it.
-async fn serve(client: Client, options: SimOptions) -> anyhow::Result<()> {
-    let nodes = SimulatedNodes::start(client, options).await?;
+    let told = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let mut told = pin!(told);
+    let nodes = tokio::select! {
+        nodes = SimulatedNodes::start(client, options) => nodes?,
+        // What has joined already goes when the rest of the start is dropped.
+        () = &mut told => return Ok(()),
+    };
     tracing::info!(nodes = nodes.names().len(), "simulated nodes have joined");
-    nodes.ended().await;
-    bail!("the simulation has ended by itself; its log says why")
+    tokio::select! {
+        () = nodes.ended() => bail!("the simulation has ended by itself; its log says why"),
+        () = told => tracing::info!("told to end"),
+    }
+    nodes.stop().await
 }
 
 fn taint(text: &str) -> Result<Taint, String> {

@@ -5,6 +5,7 @@ use super::{Fixture, append, escaped};
 
 /// A Pod with one container called `main`. See [`pod`].
 #[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
 pub struct PodBuilder(Value);
 
 impl Fixture for PodBuilder {

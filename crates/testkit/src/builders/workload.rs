@@ -5,6 +5,7 @@ use super::{Fixture, PodBuilder, pod};
 
 /// A workload with a Pod template and `replicas`. Its Pods carry the label `app: <name>`.
 #[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
 pub struct Workload(Value);
 
 impl Fixture for Workload {

@@ -115,7 +115,7 @@ mod tests {
         let (release, blocked) = mpsc::channel::<()>();
         let outcome = std::panic::catch_unwind(move || {
             let short = Duration::from_millis(50);
-            run(short, short, async move { drop(blocked.recv()) });
+            run(short, short, async move { _ = blocked.recv() });
         });
         assert!(message(&*outcome.unwrap_err()).contains("did not end within its deadline"));
         drop(release);
@@ -128,7 +128,7 @@ mod tests {
             fn drop(&mut self) {
                 let tell = self.0.clone();
                 crate::blocking::finish_before_drop(async move {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tokio::task::yield_now().await;
                     let _ = tell.send("cleaned");
                 });
             }

@@ -1,15 +1,17 @@
 //! The life of one container: pull, start, run, exit, restart.
 //!
 //! Pure: the clock is an argument. [`ContainerLife::advance`] moves a container as far as it can get by `now` and says when it wants to be
-//! looked at again. What a Pod's script says is read anew each time, so that a changed annotation works on a living Pod.
+//! looked at again; [`report`] puts it into the API's words. What a Pod's script says is read anew each time, so that a changed annotation works on a living Pod.
+
+mod report;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sha2::{Digest, Sha256};
 
+use super::image::{image_id, sha256_hex, tagged};
 use super::script::{Part, Resize};
-use super::view::{Container, ContainerState, ContainerStatus, Resources, Running, Terminated, Waiting};
+use super::view::{Container, ContainerState, ContainerStatus, Resources, Terminated};
 
 /// A kubelet waits 10 s, 20 s, … 5 min between restarts of a crashing container. Tests have less time.
 const BACK_OFF_START: Duration = Duration::from_secs(1);
@@ -349,115 +351,9 @@ impl ContainerLife {
     pub(super) fn resizing(&self, container: &Container) -> bool {
         self.is_running() && self.resources != container.resources
     }
-
-    pub(super) fn status(&self, recipe: &Recipe, now: Timestamp) -> ContainerStatus {
-        let waiting = |reason: &str, message: String| ContainerState {
-            waiting: Some(Waiting {
-                reason: reason.to_owned(),
-                message,
-            }),
-            ..ContainerState::default()
-        };
-        let terminated = |exit: &Terminated| ContainerState {
-            terminated: Some(exit.clone()),
-            ..ContainerState::default()
-        };
-        let image = &recipe.container.image;
-        let state = match &self.state {
-            State::Created => waiting("ContainerCreating", String::new()),
-            State::Pulling { .. } => match &self.last_exit {
-                // A kubelet shows how the old container ended until the new one runs.
-                Some(exit) => terminated(exit),
-                None => waiting("ContainerCreating", format!("pulling image \"{image}\"")),
-            },
-            State::PullFailed { backing_off: false, .. } => {
-                waiting("ErrImagePull", format!("failed to pull image \"{image}\": not found"))
-            }
-            State::PullFailed { .. } => waiting("ImagePullBackOff", format!("Back-off pulling image \"{image}\"")),
-            State::Hindered(why) => waiting("CreateContainerConfigError", why.clone()),
-            State::BackingOff { .. } => waiting(
-                "CrashLoopBackOff",
-                format!("back-off restarting failed container={}", recipe.container.name),
-            ),
-            State::Running { since, .. } => ContainerState {
-                running: Some(Running {
-                    started_at: Some(seconds(*since)),
-                }),
-                ..ContainerState::default()
-            },
-            State::Exited(exit) => terminated(exit),
-        };
-        let last_state = self.last_exit.as_ref().map(terminated).unwrap_or_default();
-        let run = self.run.as_ref();
-        ContainerStatus {
-            name: recipe.container.name.clone(),
-            state,
-            last_state,
-            ready: self.is_ready(recipe, now),
-            started: Some(self.is_running()),
-            restart_count: self.restarts,
-            image: run.map_or_else(|| tagged(image), |run| run.image.clone()),
-            image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
-            container_id: run.map(|run| run.container_id.clone()).unwrap_or_default(),
-            resources: self.is_running().then(|| self.resources.clone()),
-            allocated_resources: if self.is_running() {
-                self.resources.requests.clone()
-            } else {
-                Default::default()
-            },
-        }
-    }
 }
 
 /// Times in a status have no fractions of a second.
 pub(super) fn seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
-}
-
-/// An image without tag or digest means `:latest`. A colon before the last slash belongs to a port.
-fn tagged(image: &str) -> String {
-    let name = image.rsplit('/').next().unwrap_or(image);
-    if name.contains([':', '@']) {
-        image.to_owned()
-    } else {
-        format!("{image}:latest")
-    }
-}
-
-/// The same image name always gives the same id, another name another one.
-fn image_id(image: &str) -> String {
-    if image.contains("@sha256:") {
-        return image.to_owned();
-    }
-    let tagged = tagged(image);
-    let repository = tagged
-        .rsplit_once(':')
-        .map_or(tagged.as_str(), |(repository, _)| repository);
-    format!("{repository}@sha256:{}", sha256_hex(&tagged))
-}
-
-fn sha256_hex(text: &str) -> String {
-    use std::fmt::Write;
-    Sha256::digest(text.as_bytes())
-        .iter()
-        .fold(String::with_capacity(64), |mut hex, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn image_ids_follow_the_image_name() {
-        assert_eq!(image_id("nginx"), image_id("nginx:latest"));
-        assert_ne!(image_id("nginx:1"), image_id("nginx:2"));
-        assert!(image_id("host:5000/a/nginx:1").starts_with("host:5000/a/nginx@sha256:"));
-        assert!(image_id("host:5000/nginx").starts_with("host:5000/nginx@sha256:"));
-        assert_eq!(image_id("nginx@sha256:ab"), "nginx@sha256:ab");
-        assert_eq!(tagged("host:5000/nginx"), "host:5000/nginx:latest");
-    }
 }

@@ -120,8 +120,8 @@ impl Nodes {
         let now = Instant::now();
         let joins = all.into_iter().enumerate().map(|(place, index)| async move {
             let name = node_name(&self.options, index);
-            self.create_node(index, &name).await?;
-            self.create_lease(&name).await?;
+            let uid = self.create_node(index, &name).await?;
+            self.create_lease(&name, &uid).await?;
             // Spread over the interval, so that the server never sees a burst of beats.
             let due = now + interval + interval * (place as u32) / count;
             lock(&self.beats).insert(name, due);
@@ -134,52 +134,49 @@ impl Nodes {
         Ok(())
     }
 
-    async fn create_node(&self, index: usize, name: &str) -> Result<(), Refused> {
+    /// Creates the node, or makes an existing one of that name what it should be. Returns its uid.
+    async fn create_node(&self, index: usize, name: &str) -> Result<String, Refused> {
         let object = node(&self.options, index, name, &self.version);
         let typed: Node =
             serde_json::from_value(object.clone()).map_err(|error| Refused::Invalid(error.to_string()))?;
         let nodes = self.nodes();
-        let created = self
-            .calls
-            .insist(|| async { nodes.create(&PostParams::default(), &typed).await.map(drop) })
-            .await;
-        let Err(Refused::Conflict) = created else {
-            return created;
-        };
+        let params = PostParams::default();
+        match self.calls.insist(|| nodes.create(&params, &typed)).await {
+            Err(Refused::Conflict) => {}
+            created => return created.map(|node| node.metadata.uid.unwrap_or_default()),
+        }
         let params = PatchParams::default();
         let metadata = Patch::Merge(json!({ "metadata": object["metadata"], "spec": object["spec"] }));
-        self.calls
-            .insist(|| async { nodes.patch(name, &params, &metadata).await.map(drop) })
-            .await?;
+        self.calls.insist(|| nodes.patch(name, &params, &metadata)).await?;
         let status = Patch::Strategic(json!({ "status": object["status"] }));
-        self.calls
-            .insist(|| async { nodes.patch_status(name, &params, &status).await.map(drop) })
-            .await
+        let node = self.calls.insist(|| nodes.patch_status(name, &params, &status)).await?;
+        Ok(node.metadata.uid.unwrap_or_default())
     }
 
-    async fn create_lease(&self, name: &str) -> Result<(), Refused> {
+    /// Like a kubelet's, the Lease belongs to its node and goes with it.
+    async fn create_lease(&self, name: &str, uid: &str) -> Result<(), Refused> {
+        let owner = json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": uid });
         let lease: Lease = serde_json::from_value(json!({
-            "metadata": { "name": name, "labels": { SET_LABEL: self.options.name_prefix } },
+            "metadata": { "name": name, "ownerReferences": [owner] },
             "spec": { "holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro_now() },
         }))
         .map_err(|error| Refused::Invalid(error.to_string()))?;
         let leases = self.leases();
-        let created = self
-            .calls
-            .insist(|| async { leases.create(&PostParams::default(), &lease).await.map(drop) })
-            .await;
-        match created {
+        let params = PostParams::default();
+        match self.calls.insist(|| leases.create(&params, &lease)).await {
             Err(Refused::Conflict) => self.renew(name).await,
-            other => other,
+            other => other.map(drop),
         }
     }
 
     async fn renew(&self, name: &str) -> Result<(), Refused> {
         let patch = Patch::Merge(json!({ "spec": { "renewTime": micro_now() } }));
         let leases = self.leases();
+        let params = PatchParams::default();
         self.calls
-            .insist(|| async { leases.patch(name, &PatchParams::default(), &patch).await.map(drop) })
+            .insist(|| leases.patch(name, &params, &patch))
             .await
+            .map(drop)
     }
 
     /// Renews every Lease in time, for ever. A Lease somebody deleted comes back while its node exists.
@@ -208,7 +205,10 @@ impl Nodes {
     async fn beat(&self, name: String) {
         let result = match self.renew(&name).await {
             Err(Refused::Gone) => match self.nodes().get_metadata_opt(&name).await {
-                Ok(Some(_)) => self.create_lease(&name).await,
+                Ok(Some(node)) => {
+                    self.create_lease(&name, node.metadata.uid.as_deref().unwrap_or_default())
+                        .await
+                }
                 Ok(None) => {
                     lock(&self.beats).remove(&name);
                     Ok(())
@@ -225,45 +225,31 @@ impl Nodes {
     pub(super) async fn write_health(&self, name: &str, health: NodeHealth) -> Result<(), Refused> {
         let patch = Patch::Strategic(json!({ "status": { "conditions": [ready_condition(health)] } }));
         let nodes = self.nodes();
+        let params = PatchParams::default();
         self.calls
-            .insist(|| async {
-                nodes
-                    .patch_status(name, &PatchParams::default(), &patch)
-                    .await
-                    .map(drop)
-            })
+            .insist(|| nodes.patch_status(name, &params, &patch))
             .await
+            .map(drop)
     }
 
     pub(super) async fn delete(&self, name: &str) -> Result<(), Refused> {
-        let (nodes, leases) = (self.nodes(), self.leases());
+        let nodes = self.nodes();
         let params = DeleteParams::default();
-        for result in [
-            self.calls
-                .insist(|| async { nodes.delete(name, &params).await.map(drop) })
-                .await,
-            self.calls
-                .insist(|| async { leases.delete(name, &params).await.map(drop) })
-                .await,
-        ] {
-            if !matches!(result, Err(Refused::Gone)) {
-                result?;
-            }
+        match self.calls.insist(|| nodes.delete(name, &params)).await {
+            Ok(_) | Err(Refused::Gone) => Ok(()),
+            Err(refused) => Err(refused),
         }
-        Ok(())
     }
 
-    /// Deletes all nodes of this set with two calls.
+    /// Deletes all nodes of this set with one call; the garbage collector takes their Leases.
     pub(super) async fn delete_all(&self) -> Result<(), Refused> {
         let ours = ListParams::default().labels(&format!("{SET_LABEL}={}", self.options.name_prefix));
-        let (nodes, leases) = (self.nodes(), self.leases());
+        let nodes = self.nodes();
         let params = DeleteParams::default();
         self.calls
-            .insist(|| async { nodes.delete_collection(&params, &ours).await.map(drop) })
-            .await?;
-        self.calls
-            .insist(|| async { leases.delete_collection(&params, &ours).await.map(drop) })
+            .insist(|| nodes.delete_collection(&params, &ours))
             .await
+            .map(drop)
     }
 }
 

@@ -131,7 +131,7 @@ impl Script {
             }
             "phase" => match value {
                 "Pending" | "Failed" | "Succeeded" | "Unknown" => {
-                    self.phase.get_or_insert_default().phase = value.to_owned();
+                    value.clone_into(&mut self.phase.get_or_insert_default().phase);
                 }
                 other => {
                     return Err(format!(

@@ -67,7 +67,7 @@ pub(super) fn report(pod: &PodView, life: &Life, reading: Reading, addresses: Ad
         })
         .collect();
 
-    status.phase = phase(life, &status).to_owned();
+    phase(life, &status).clone_into(&mut status.phase);
     let ended = terminal_reason(&status.phase);
     set(
         &mut status,

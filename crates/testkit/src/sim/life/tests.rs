@@ -421,7 +421,7 @@ fn a_missing_config_map_key_holds_the_container() {
             .container("b", "b:1"),
     );
     assert_eq!(stage.waits_for(), "CreateContainerConfigError");
-    assert_eq!(stage.pod.status.container_statuses[1].ready, true);
+    assert!(stage.pod.status.container_statuses[1].ready);
     assert_eq!(
         stage.life.wanted_config_maps(&stage.pod),
         BTreeSet::from(["barrier".to_owned()])

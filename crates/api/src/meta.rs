@@ -1,0 +1,138 @@
+//! Metadata for objects in a cache: what decisions read, in little memory. `managedFields` and the like are skipped.
+
+pub mod compact;
+pub mod pairs;
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Visitor};
+
+pub use compact::{Moment, Uid};
+pub use pairs::{Annotations, Labels, Pairs};
+
+use crate::text::{Common, Shareable, Table, Text};
+use crate::wire::or_empty;
+
+/// What decisions read of an object's metadata.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta {
+    /// Name.
+    #[serde(deserialize_with = "or_empty")]
+    pub name: Box<str>,
+    /// Namespace; empty for objects of the cluster.
+    #[serde(deserialize_with = "or_empty")]
+    pub namespace: Text,
+    /// UID.
+    #[serde(deserialize_with = "or_empty")]
+    pub uid: Uid,
+    /// Version of the object, as the server counts; 0 when it is not a number.
+    #[serde(deserialize_with = "number")]
+    pub resource_version: u64,
+    /// Generation of the spec.
+    #[serde(deserialize_with = "or_empty")]
+    pub generation: i64,
+    /// When the object was made.
+    pub creation_timestamp: Option<Moment>,
+    /// When the object is to be gone.
+    pub deletion_timestamp: Option<Moment>,
+    /// Seconds it may take to go.
+    pub deletion_grace_period_seconds: Option<i32>,
+    /// Labels.
+    #[serde(deserialize_with = "or_empty")]
+    pub labels: Labels,
+    /// Annotations.
+    #[serde(deserialize_with = "or_empty")]
+    pub annotations: Annotations,
+    /// Owners; kept once for all objects of the same owner.
+    #[serde(deserialize_with = "owners")]
+    pub owner_references: Common<Owners>,
+    /// Finalizers.
+    #[serde(deserialize_with = "or_empty")]
+    pub finalizers: Box<[Text]>,
+}
+
+impl Meta {
+    /// A label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key)
+    }
+
+    /// An annotation.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.get(key)
+    }
+
+    /// True when the object is on its way out.
+    pub fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// The owner that manages the object.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.0.iter().find(|owner| owner.controller)
+    }
+}
+
+/// An owner of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// Group and version of the owner.
+    #[serde(deserialize_with = "or_empty")]
+    pub api_version: Text,
+    /// Kind of the owner.
+    #[serde(deserialize_with = "or_empty")]
+    pub kind: Text,
+    /// Name of the owner.
+    #[serde(deserialize_with = "or_empty")]
+    pub name: Box<str>,
+    /// UID of the owner.
+    #[serde(deserialize_with = "or_empty")]
+    pub uid: Uid,
+    /// True for the one owner that manages the object.
+    #[serde(deserialize_with = "or_empty")]
+    pub controller: bool,
+    /// True when the owner cannot go before the object.
+    #[serde(deserialize_with = "or_empty")]
+    pub block_owner_deletion: bool,
+}
+
+/// The owners of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Owners(pub Box<[OwnerReference]>);
+
+impl Shareable for Owners {
+    fn table() -> &'static Table<Arc<Self>> {
+        static OWNERS: LazyLock<Table<Arc<Owners>>> = LazyLock::new(Table::default);
+        &OWNERS
+    }
+}
+
+fn owners<'de, D: Deserializer<'de>>(from: D) -> Result<Common<Owners>, D::Error> {
+    Ok(Owners(or_empty(from)?).into())
+}
+
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    struct Number;
+
+    impl Visitor<'_> for Number {
+        type Value = u64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<u64, E> {
+            Ok(text.parse().unwrap_or_default())
+        }
+
+        fn visit_unit<E: serde::de::Error>(self) -> Result<u64, E> {
+            Ok(0)
+        }
+    }
+
+    from.deserialize_any(Number)
+}

@@ -1,0 +1,210 @@
+//! The slice of a Pod that controllers look at, in little memory.
+//!
+//! A cluster has many Pods, and a whole Pod is large. This type declares only what decisions read, so that the parser skips
+//! the rest; what all Pods of one template have in common is kept once ([`Template`]), as are texts that repeat.
+//! It is for reading only: Pods are changed with patches. It does not implement kube's `Resource`, whose whole metadata would
+//! cost more than all the rest; the cache takes the identity from [`Meta`].
+//!
+//! Need another field? Add it here, in `Template` when it is the same for all Pods of a template.
+
+pub mod status;
+mod wire;
+
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
+
+use crate::meta::{Meta, Pairs};
+use crate::text::{Common, Shareable, Table, Text};
+use crate::wire::or_empty;
+
+pub use status::PodStatus;
+
+/// What controllers read of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    /// Name, labels, owners and so on.
+    #[serde(deserialize_with = "or_empty")]
+    pub metadata: Meta,
+    /// What is wanted.
+    #[serde(deserialize_with = "or_empty")]
+    pub spec: PodSpec,
+    /// What is.
+    #[serde(deserialize_with = "or_empty")]
+    pub status: PodStatus,
+}
+
+/// What controllers read of a Pod's spec.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "wire::PodSpec")]
+pub struct PodSpec {
+    /// The node; empty until there is one.
+    pub node_name: Text,
+    /// What the Pod has in common with others of its template.
+    pub template: Common<Template>,
+    /// Required node affinity; Pods of a DaemonSet name their node here.
+    pub required_nodes: Common<RequiredNodes>,
+    /// Volumes that are claims.
+    pub claims: Box<[Claim]>,
+}
+
+/// What the Pods of one template have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Template {
+    /// Containers.
+    pub containers: Box<[Container]>,
+    /// Init containers.
+    pub init_containers: Box<[Container]>,
+    /// Conditions that have to hold before the Pod is ready.
+    pub readiness_gates: Box<[Text]>,
+    /// `Always`, `OnFailure` or `Never`.
+    pub restart_policy: Text,
+    /// Labels that the node must have.
+    pub node_selector: Pairs<Text>,
+    /// Taints that the Pod tolerates.
+    pub tolerations: Box<[Toleration]>,
+    /// Seconds the Pod may take to end.
+    pub termination_grace_period_seconds: Option<i64>,
+}
+
+impl Shareable for Template {
+    fn table() -> &'static Table<Arc<Self>> {
+        static TEMPLATES: LazyLock<Table<Arc<Template>>> = LazyLock::new(Table::default);
+        &TEMPLATES
+    }
+}
+
+impl Template {
+    /// A container by name, also among the init containers.
+    pub fn container(&self, name: &str) -> Option<&Container> {
+        self.containers
+            .iter()
+            .chain(&self.init_containers)
+            .find(|container| container.name == name)
+    }
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Name, unique in the Pod.
+    #[serde(deserialize_with = "or_empty")]
+    pub name: Text,
+    /// Image that should run.
+    #[serde(deserialize_with = "or_empty")]
+    pub image: Text,
+    /// `Always` makes an init container a sidecar.
+    #[serde(deserialize_with = "or_empty")]
+    pub restart_policy: Text,
+    /// Environment.
+    #[serde(deserialize_with = "or_empty")]
+    pub env: Box<[EnvVar]>,
+    /// Resources.
+    #[serde(deserialize_with = "or_empty")]
+    pub resources: Resources,
+}
+
+impl Container {
+    /// A variable of the environment.
+    pub fn env(&self, name: &str) -> Option<&EnvVar> {
+        self.env.iter().find(|variable| variable.name == name)
+    }
+}
+
+/// A variable of a container's environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "wire::EnvVar")]
+pub struct EnvVar {
+    /// Name.
+    pub name: Text,
+    /// The value, when it is given as such.
+    pub value: Text,
+    /// The Pod's field that has the value, when it comes from one.
+    pub field_path: Text,
+    /// The key of a ConfigMap that has the value, when it comes from one.
+    pub config_map_key: Text,
+}
+
+/// Requests and limits, as they were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    /// Limits.
+    #[serde(deserialize_with = "or_empty")]
+    pub limits: Pairs<Text>,
+    /// Requests.
+    #[serde(deserialize_with = "or_empty")]
+    pub requests: Pairs<Text>,
+}
+
+/// A taint that the Pod tolerates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Toleration {
+    /// Key of the taint; empty for all.
+    #[serde(deserialize_with = "or_empty")]
+    pub key: Text,
+    /// `Exists` or `Equal`.
+    #[serde(deserialize_with = "or_empty")]
+    pub operator: Text,
+    /// Value of the taint.
+    #[serde(deserialize_with = "or_empty")]
+    pub value: Text,
+    /// Effect of the taint; empty for all.
+    #[serde(deserialize_with = "or_empty")]
+    pub effect: Text,
+    /// Seconds it is tolerated; for ever when not given.
+    pub toleration_seconds: Option<i64>,
+}
+
+/// Alternatives for the node: one of them has to fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RequiredNodes(pub Box<[NodeTerm]>);
+
+impl Shareable for RequiredNodes {
+    fn table() -> &'static Table<Arc<Self>> {
+        static NODES: LazyLock<Table<Arc<RequiredNodes>>> = LazyLock::new(Table::default);
+        &NODES
+    }
+}
+
+/// Requirements on a node; all of them have to hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeTerm {
+    /// Requirements on labels.
+    #[serde(deserialize_with = "or_empty")]
+    pub match_expressions: Box<[NodeRequirement]>,
+    /// Requirements on fields.
+    #[serde(deserialize_with = "or_empty")]
+    pub match_fields: Box<[NodeRequirement]>,
+}
+
+/// A requirement on a label or field of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct NodeRequirement {
+    /// The label or field.
+    #[serde(deserialize_with = "or_empty")]
+    pub key: Text,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+    #[serde(deserialize_with = "or_empty")]
+    pub operator: Text,
+    /// Values to compare with.
+    #[serde(deserialize_with = "or_empty")]
+    pub values: Box<[Text]>,
+}
+
+/// A volume that is a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Name of the volume.
+    pub volume: Text,
+    /// Name of the claim.
+    pub name: Box<str>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! What the cluster looks like now, as far as the API server has told us.
+//!
+//! - Each kind that somebody uses is listed and watched once. Its objects stand in a [`Store`]; readers get the same
+//!   immutable `Arc` that everybody else reads, never a copy.
+//! - Objects are found by namespace and name, and through the [`Index`]es that the kind declares.
+//! - Big kinds are kept as *projections*: types that declare only the fields our decisions read. The parser skips the rest.
+//! - A watch that breaks is resumed; a watch that fell behind (410) becomes a new list. A list replaces object by object and
+//!   at its end removes what it did not contain, so deletions are seen even when they happened while nobody watched.
+//! - A kind that the server does not serve (its CRD is missing) is asked for again and again, and appears when its CRD comes.
+//! - An object that cannot be read is counted, named once in the log, and left out. When an older version of it is known, that
+//!   one stays until the object can be read again or is gone: unreadable must not look like deleted.
+//! - [`Store::subscribe`] hands every change as a pair (old, new) to a function that turns it into work.
+//! - [`Store::position`] says how far the store has come; [`crate::expectations`] are built on it.
+//!
+//! ```no_run
+//! use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+//! use kruise_runtime::cache::{Cache, CacheOptions, Index, Kind};
+//! # use kruise_runtime::shutdown::CancellationToken;
+//!
+//! const BY_NODE: Index<Pod> = Index::new("node", |pod, key| {
+//!     if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
+//!         key(node);
+//!     }
+//! });
+//!
+//! # async fn example(client: kube::Client, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut cache = Cache::new(client, CacheOptions::default(), &prometheus::Registry::new())?;
+//! let pods = cache.watch(Kind::<Pod>::of().index(&BY_NODE));
+//! let config = cache.watch(Kind::<ConfigMap>::of());
+//! let synced = cache.syncing();
+//! tokio::spawn(cache.run(stop));
+//! synced.within(std::time::Duration::from_secs(120)).await?;
+//! for pod in pods.by(&BY_NODE, "node-1") {
+//!     println!("{:?} {:?}", pod.metadata.name, config.get("kube-system", "coredns").is_some());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod decode;
+mod index;
+mod intern;
+mod kind;
+mod metrics;
+mod reflect;
+mod shelf;
+mod store;
+mod sync;
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kube::Client;
+use prometheus::Registry;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub use index::{Index, Keys};
+pub use intern::Shared;
+pub use kind::{Kind, Named, Version};
+pub use store::{Change, Event, Origin, Position, Store};
+pub use sync::{NotSynced, SyncState, Syncing};
+
+use metrics::CacheMetrics;
+
+/// How the cache works; the defaults are right for the manager.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// Only objects of this namespace, and those outside of all namespaces; empty for everything.
+    pub namespace: String,
+    /// How often every object is handed out again although nothing changed; never when `None`.
+    pub resync: Option<Duration>,
+    /// First pause after a failed list or watch. It doubles up to `longest_pause`.
+    pub first_pause: Duration,
+    /// Longest pause after a failed list or watch.
+    pub longest_pause: Duration,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self {
+            namespace: String::new(),
+            resync: Some(Duration::from_hours(10)),
+            first_pause: Duration::from_millis(200),
+            longest_pause: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The set of watched kinds. Declare them with [`Cache::watch`], then [`Cache::run`] it.
+pub struct Cache {
+    client: Client,
+    options: CacheOptions,
+    metrics: CacheMetrics,
+    syncing: Syncing,
+    reflectors: Vec<(String, BoxFuture<'static, ()>)>,
+    stop: CancellationToken,
+}
+
+impl Cache {
+    /// An empty cache; its counters are registered once.
+    pub fn new(client: Client, options: CacheOptions, registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            client,
+            options,
+            metrics: CacheMetrics::new(registry)?,
+            syncing: Syncing::default(),
+            reflectors: Vec::new(),
+            stop: CancellationToken::new(),
+        })
+    }
+
+    /// Declares that a kind is used. Declare each kind once and share its store.
+    pub fn watch<K>(&mut self, kind: Kind<K>) -> Store<K>
+    where
+        K: DeserializeOwned + Send + Sync + 'static,
+    {
+        let name = kind.resource().to_string();
+        let metrics = self.metrics.of(&name);
+        let store = Store::counting(kind, metrics.handler_panics.clone());
+        self.syncing.add(name.clone(), store.states());
+        let reflector = reflect::Reflector::new(self.client.clone(), store.clone(), self.options.clone(), metrics);
+        let stop = self.stop.clone();
+        self.reflectors.push((name, Box::pin(reflector.run(stop))));
+        store
+    }
+
+    /// Tells when the first lists are complete.
+    pub fn syncing(&self) -> Syncing {
+        self.syncing.clone()
+    }
+
+    /// Watches until `stop`. An end before that is an error: a cache that stands still must not be read.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), CacheStopped> {
+        let mut running = JoinSet::new();
+        for (name, reflector) in self.reflectors {
+            running.spawn(async move {
+                reflector.await;
+                name
+            });
+        }
+        let ended = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            Some(ended) = running.join_next() => Some(ended),
+            else => None,
+        };
+        self.stop.cancel();
+        match ended {
+            Some(Ok(name)) => Err(CacheStopped(format!("the watch of {name} has ended"))),
+            Some(Err(panic)) => Err(CacheStopped(format!("a watch has failed: {panic}"))),
+            None => {
+                // Without any kind there is nothing to wait for but the stop itself.
+                stop.cancelled().await;
+                while running.join_next().await.is_some() {}
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.reflectors.iter().map(|(name, _)| name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+/// A part of the cache ended although nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}; the process has to be started again")]
+pub struct CacheStopped(String);

@@ -1,0 +1,229 @@
+//! Reading objects one by one, so that one that cannot be read spoils no list.
+//!
+//! kube's watcher reads a whole page or event into its type and fails as a whole. Its type is therefore [`Decoded`], which reads
+//! any JSON object: the metadata that the watcher itself needs, and the object or the reason why it cannot be read.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use kube::core::{DynamicResourceScope, ObjectMeta};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, de};
+use serde_json::value::RawValue;
+
+use crate::resource::Resource;
+
+/// One object as the watcher sees it. `meta` has only name, namespace, UID and resourceVersion.
+pub(super) struct Decoded<K> {
+    pub(super) meta: ObjectMeta,
+    pub(super) object: Result<K, Arc<str>>,
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let raw = <&'de RawValue>::deserialize(from)?;
+        Ok(Self {
+            meta: head(raw.get()),
+            object: serde_json::from_str(raw.get()).map_err(|error| error.to_string().into()),
+        })
+    }
+}
+
+// The watcher asks for Clone and Debug, and never clones.
+impl<K> Clone for Decoded<K> {
+    fn clone(&self) -> Self {
+        Self {
+            meta: self.meta.clone(),
+            object: Err("a copy".into()),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Decoded<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}/{:?}", self.meta.namespace, self.meta.name)
+    }
+}
+
+impl<K> kube::Resource for Decoded<K> {
+    type DynamicType = Resource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &Resource) -> Cow<'_, str> {
+        Cow::Borrowed(&resource.kind)
+    }
+
+    fn group(resource: &Resource) -> Cow<'_, str> {
+        Cow::Borrowed(&resource.group)
+    }
+
+    fn version(resource: &Resource) -> Cow<'_, str> {
+        Cow::Borrowed(&resource.version)
+    }
+
+    fn plural(resource: &Resource) -> Cow<'_, str> {
+        Cow::Borrowed(&resource.plural)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+/// Reads what identifies an object, and stops as soon as that is complete: most of an object comes later.
+fn head(json: &str) -> ObjectMeta {
+    let mut meta = ObjectMeta::default();
+    // Stopping early is an error to the parser and none to us.
+    let _ = Field("metadata", &mut meta).deserialize(&mut serde_json::Deserializer::from_str(json));
+    meta
+}
+
+/// Reads the metadata out of the field of this name.
+struct Field<'a>(&'static str, &'a mut ObjectMeta);
+
+impl<'de> DeserializeSeed<'de> for Field<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Field<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            if key == self.0 {
+                map.next_value_seed(Names(&mut *self.1))?;
+                return Err(A::Error::custom("the rest is not needed"));
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
+struct Names<'a>(&'a mut ObjectMeta);
+
+impl<'de> DeserializeSeed<'de> for Names<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Names<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let meta = self.0;
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            let wanted = match &*key {
+                "name" => &mut meta.name,
+                "namespace" => &mut meta.namespace,
+                "uid" => &mut meta.uid,
+                "resourceVersion" => &mut meta.resource_version,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            *wanted = map.next_value()?;
+            if meta.name.is_some() && meta.namespace.is_some() && meta.uid.is_some() && meta.resource_version.is_some()
+            {
+                return Err(de::Error::custom("the rest is not needed"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ObjectList, WatchEvent};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Numbered {
+        number: u32,
+    }
+
+    fn good() -> serde_json::Value {
+        json!({ "kind": "A", "metadata": { "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {} },
+                "number": 5 })
+    }
+
+    fn bad() -> serde_json::Value {
+        json!({ "apiVersion": "x", "number": "five", "metadata": { "annotations": { "metadata": "no" }, "name": "b", "uid": "v",
+                "resourceVersion": "8" } })
+    }
+
+    fn names(meta: &ObjectMeta) -> [&str; 4] {
+        [&meta.namespace, &meta.name, &meta.uid, &meta.resource_version].map(|each| each.as_deref().unwrap_or_default())
+    }
+
+    #[test]
+    fn given_a_list_with_an_unreadable_object_then_the_others_are_read() {
+        let list = json!({ "kind": "AList", "apiVersion": "v1", "metadata": { "resourceVersion": "9" },
+                           "items": [good(), bad(), good()] });
+        let list: ObjectList<Decoded<Numbered>> = serde_json::from_str(&list.to_string()).expect("a list");
+        assert_eq!(list.items.len(), 3);
+        assert_eq!(list.items[0].object.as_ref().expect("readable").number, 5);
+        assert_eq!(names(&list.items[0].meta), ["n", "a", "u", "7"]);
+        let reason = list.items[1].object.as_ref().expect_err("not readable");
+        assert!(reason.contains("invalid type: string \"five\""), "{reason}");
+        assert_eq!(names(&list.items[1].meta), ["", "b", "v", "8"]);
+    }
+
+    #[test]
+    fn given_watch_events_as_the_server_writes_them_then_they_are_read() {
+        for (event, readable) in [
+            (json!({ "type": "MODIFIED", "object": good() }), true),
+            (json!({ "type": "DELETED", "object": bad() }), false),
+        ] {
+            // The server writes the type first.
+            let text = format!("{{\"type\":{},\"object\":{}}}", event["type"], event["object"]);
+            match serde_json::from_str::<WatchEvent<Decoded<Numbered>>>(&text).expect("an event") {
+                WatchEvent::Modified(decoded) | WatchEvent::Deleted(decoded) => {
+                    assert_eq!(decoded.object.is_ok(), readable);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let bookmark = "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"A\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"3\"}}}";
+        assert!(matches!(
+            serde_json::from_str::<WatchEvent<Decoded<Numbered>>>(bookmark).expect("an event"),
+            WatchEvent::Bookmark(_)
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn given_any_json_then_reading_never_fails_as_a_whole(text in "\\PC{0,40}", number in any::<i64>()) {
+            for object in [json!(text), json!(number), json!([number]), json!(null), json!({ "metadata": text }),
+                           json!({ "metadata": { "name": number, "uid": [text] } }), json!({ text.clone(): number })] {
+                let list = json!({ "metadata": {}, "items": [object, good()] }).to_string();
+                let list: ObjectList<Decoded<Numbered>> = serde_json::from_str(&list).expect("a list");
+                prop_assert!(list.items[1].object.is_ok());
+            }
+        }
+    }
+}

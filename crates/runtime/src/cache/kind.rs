@@ -1,0 +1,145 @@
+//! How a kind is kept: which resource it is, how its objects are told apart, and by what they are found.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use kube::ResourceExt as _;
+
+use super::index::Index;
+use crate::resource::{HasScope, Resource};
+
+/// Namespace and name of an object, borrowed from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Named<'a> {
+    /// Namespace; empty for objects of the cluster.
+    pub namespace: &'a str,
+    /// Name.
+    pub name: &'a str,
+}
+
+/// Which version of which object this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version<'a> {
+    /// `metadata.uid`.
+    pub uid: Cow<'a, str>,
+    /// `metadata.resourceVersion` as a number; 0 when it is none. Later writes have higher numbers.
+    pub resource_version: u64,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+}
+
+/// A kind of the cache: `Kind::<Pod>::of()` for types that kube knows, [`Kind::projected`] for all others.
+pub struct Kind<K> {
+    resource: Resource,
+    name: fn(&K) -> Named<'_>,
+    version: fn(&K) -> Version<'_>,
+    indexes: Vec<Index<K>>,
+    labels: Option<String>,
+    fields: Option<String>,
+    page_size: u32,
+}
+
+/// Objects per page of a list. A page of big Pods is a few megabytes of JSON for a moment.
+const PAGE_SIZE: u32 = 250;
+
+impl<K> Kind<K> {
+    /// A kind whose type holds whole metadata.
+    pub fn of() -> Self
+    where
+        K: kube::Resource<DynamicType = ()>,
+        K::Scope: HasScope,
+    {
+        Self::projected(Resource::of::<K>(), name_of, version_of)
+    }
+
+    /// A kind of which only some fields are kept.
+    pub fn projected(resource: Resource, name: fn(&K) -> Named<'_>, version: fn(&K) -> Version<'_>) -> Self {
+        Self {
+            resource,
+            name,
+            version,
+            indexes: Vec::new(),
+            labels: None,
+            fields: None,
+            page_size: PAGE_SIZE,
+        }
+    }
+
+    /// Keeps an index. What is not indexed can be asked for as well, at the price of a look at every object.
+    #[must_use]
+    pub fn index(mut self, index: &Index<K>) -> Self {
+        self.indexes.push(index.clone());
+        self
+    }
+
+    /// Only objects with these labels (a selector as kubectl takes it).
+    #[must_use]
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.labels = Some(selector.into());
+        self
+    }
+
+    /// Only objects with these fields (a selector as kubectl takes it).
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.fields = Some(selector.into());
+        self
+    }
+
+    /// Objects per page of a list.
+    #[must_use]
+    pub fn page_size(mut self, objects: u32) -> Self {
+        self.page_size = objects;
+        self
+    }
+
+    /// What is watched.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    pub(super) fn name<'a>(&self, object: &'a K) -> Named<'a> {
+        (self.name)(object)
+    }
+
+    pub(super) fn version<'a>(&self, object: &'a K) -> Version<'a> {
+        (self.version)(object)
+    }
+
+    pub(super) fn indexes(&self) -> &[Index<K>] {
+        &self.indexes
+    }
+
+    pub(super) fn watch_config(&self) -> kube::runtime::watcher::Config {
+        let mut config = kube::runtime::watcher::Config::default()
+            .page_size(self.page_size)
+            // A connection that died silently is noticed when the server's own end of the watch does not arrive.
+            .timeout(120);
+        config.label_selector.clone_from(&self.labels);
+        config.field_selector.clone_from(&self.fields);
+        config
+    }
+}
+
+fn name_of<K: kube::Resource>(object: &K) -> Named<'_> {
+    let meta = object.meta();
+    Named {
+        namespace: meta.namespace.as_deref().unwrap_or_default(),
+        name: meta.name.as_deref().unwrap_or_default(),
+    }
+}
+
+fn version_of<K: kube::Resource>(object: &K) -> Version<'_> {
+    let meta = object.meta();
+    Version {
+        uid: Cow::Borrowed(meta.uid.as_deref().unwrap_or_default()),
+        resource_version: object.resource_version().and_then(|v| v.parse().ok()).unwrap_or(0),
+        deleting: meta.deletion_timestamp.is_some(),
+    }
+}
+
+impl<K> fmt::Debug for Kind<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kind({})", self.resource)
+    }
+}

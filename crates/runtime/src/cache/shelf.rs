@@ -1,0 +1,292 @@
+//! The objects of one kind in memory: places, names and indexes, without locks and without time.
+//!
+//! An object stands at a place, a small number that stays the same while the object lives. The table of names and the indexes
+//! hold places only, so replacing an object touches nothing else unless its keys changed. Names are not stored a second time:
+//! the table asks the object itself.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::index::{Index, Postings};
+use super::kind::{Kind, Named};
+
+pub(super) struct Shelf<K> {
+    slots: Vec<Option<Slot<K>>>,
+    free: Vec<u32>,
+    names: HashTable<u32>,
+    hasher: RandomState,
+    /// One for each index of the kind, in its order.
+    postings: Vec<Postings>,
+}
+
+struct Slot<K> {
+    object: Arc<K>,
+    /// The list in which the object was seen last.
+    list: u32,
+}
+
+impl<K> Shelf<K> {
+    pub(super) fn new(indexes: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            names: HashTable::new(),
+            hasher: RandomState::new(),
+            postings: (0..indexes).map(|_| Postings::default()).collect(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(super) fn get(&self, kind: &Kind<K>, name: Named<'_>) -> Option<&Arc<K>> {
+        self.find(kind, name).and_then(|place| self.at(place))
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.slots.iter().flatten().map(|slot| &slot.object)
+    }
+
+    /// Objects under a key of the index at `position`.
+    pub(super) fn under<'a>(&'a self, position: usize, key: &str) -> impl Iterator<Item = &'a Arc<K>> + use<'a, K> {
+        let places = self
+            .postings
+            .get(position)
+            .map_or(&[][..], |postings| postings.get(key));
+        places.iter().filter_map(|place| self.at(*place))
+    }
+
+    /// Puts an object in its place and returns the one that stood there.
+    pub(super) fn put(&mut self, kind: &Kind<K>, object: &Arc<K>, list: u32) -> Option<Arc<K>> {
+        if let Some(place) = self.find(kind, kind.name(object)) {
+            let slot = Slot {
+                object: object.clone(),
+                list,
+            };
+            let old = self.slots[place as usize].replace(slot).map(|slot| slot.object);
+            self.post(kind.indexes(), place, old.as_deref(), Some(object));
+            return old;
+        }
+        let hash = self.hash(kind.name(object));
+        let slot = Some(Slot {
+            object: object.clone(),
+            list,
+        });
+        let place = if let Some(place) = self.free.pop() {
+            self.slots[place as usize] = slot;
+            place
+        } else {
+            self.slots.push(slot);
+            self.slots.len() as u32 - 1
+        };
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        let rehash = |place: &u32| match &slots[*place as usize] {
+            Some(slot) => hasher.hash_one(kind.name(&slot.object)),
+            // Only places in use are in the table.
+            None => 0,
+        };
+        self.names.insert_unique(hash, place, rehash);
+        self.post(kind.indexes(), place, None, Some(object));
+        None
+    }
+
+    /// Notes that the object was seen in a list, though nothing else is known of it.
+    pub(super) fn mark(&mut self, kind: &Kind<K>, name: Named<'_>, list: u32) {
+        if let Some(place) = self.find(kind, name)
+            && let Some(slot) = &mut self.slots[place as usize]
+        {
+            slot.list = list;
+        }
+    }
+
+    pub(super) fn remove(&mut self, kind: &Kind<K>, name: Named<'_>) -> Option<Arc<K>> {
+        let place = self.find(kind, name)?;
+        let hash = self.hash(name);
+        if let Ok(entry) = self.names.find_entry(hash, |other| *other == place) {
+            entry.remove();
+        }
+        let object = self.slots[place as usize].take()?.object;
+        self.free.push(place);
+        self.post(kind.indexes(), place, Some(&object), None);
+        Some(object)
+    }
+
+    /// Objects that were not seen in this list.
+    pub(super) fn unseen(&self, list: u32) -> Vec<Arc<K>> {
+        let unseen = self.slots.iter().flatten().filter(|slot| slot.list != list);
+        unseen.map(|slot| slot.object.clone()).collect()
+    }
+
+    fn at(&self, place: u32) -> Option<&Arc<K>> {
+        let slot = self.slots.get(place as usize)?.as_ref()?;
+        Some(&slot.object)
+    }
+
+    fn find(&self, kind: &Kind<K>, name: Named<'_>) -> Option<u32> {
+        let same = |place: &u32| self.at(*place).is_some_and(|object| kind.name(object) == name);
+        self.names.find(self.hash(name), same).copied()
+    }
+
+    fn hash(&self, name: Named<'_>) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
+    fn post(&mut self, indexes: &[Index<K>], place: u32, old: Option<&K>, new: Option<&K>) {
+        for (index, postings) in indexes.iter().zip(&mut self.postings) {
+            if let Some(old) = old {
+                index.each_key(old, |key| {
+                    if !new.is_some_and(|new| index.matches(new, key)) {
+                        postings.remove(key, place);
+                    }
+                });
+            }
+            if let Some(new) = new {
+                index.each_key(new, |key| postings.insert(key, place));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cache::kind::Version;
+    use crate::resource::Resource;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Thing {
+        namespace: String,
+        name: String,
+        owners: Vec<String>,
+        version: u64,
+    }
+
+    const BY_OWNER: Index<Thing> = Index::new("owner", |thing, key| {
+        for owner in &thing.owners {
+            key(owner);
+        }
+    });
+    const BY_NAMESPACE: Index<Thing> = Index::new("namespace", |thing, key| key(&thing.namespace));
+
+    fn kind() -> Kind<Thing> {
+        fn name(thing: &Thing) -> Named<'_> {
+            Named {
+                namespace: &thing.namespace,
+                name: &thing.name,
+            }
+        }
+        fn version(thing: &Thing) -> Version<'_> {
+            Version {
+                uid: Cow::Borrowed(""),
+                resource_version: thing.version,
+                deleting: false,
+            }
+        }
+        let resource = Resource::namespaced("", "v1", "Thing", "things");
+        Kind::projected(resource, name, version)
+            .index(&BY_OWNER)
+            .index(&BY_NAMESPACE)
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Put(Thing, bool),
+        Remove(String, String),
+        List(Vec<Thing>),
+    }
+
+    fn thing() -> impl Strategy<Value = Thing> {
+        ("[ab]", "[a-f]", prop::collection::vec("[x-z]", 0..3), any::<u64>()).prop_map(
+            |(namespace, name, owners, version)| Thing {
+                namespace,
+                name,
+                owners,
+                version,
+            },
+        )
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (thing(), any::<bool>()).prop_map(|(thing, again)| Step::Put(thing, again)),
+            2 => ("[ab]", "[a-f]").prop_map(|(namespace, name)| Step::Remove(namespace, name)),
+            1 => prop::collection::vec(thing(), 0..6).prop_map(Step::List),
+        ]
+    }
+
+    type Model = BTreeMap<(String, String), Thing>;
+
+    fn check(shelf: &Shelf<Thing>, kind: &Kind<Thing>, model: &Model) {
+        assert_eq!(shelf.len(), model.len());
+        let mut all: Vec<_> = shelf.all().map(|thing| (**thing).clone()).collect();
+        all.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        assert_eq!(all, model.values().cloned().collect::<Vec<_>>());
+        for thing in model.values() {
+            assert_eq!(shelf.get(kind, kind.name(thing)).map(|found| &**found), Some(thing));
+        }
+        for (position, index) in kind.indexes().iter().enumerate() {
+            for key in ["a", "b", "x", "y", "z", "none"] {
+                let mut found: Vec<_> = shelf.under(position, key).map(|thing| &**thing).collect();
+                found.sort_by_key(|thing| (&thing.namespace, &thing.name));
+                let expected: Vec<_> = model.values().filter(|thing| index.matches(thing, key)).collect();
+                assert_eq!(found, expected, "{index:?} {key}");
+            }
+            let held: usize = shelf.postings[position].sorted().values().map(Vec::len).sum();
+            let mut expected = 0;
+            for thing in model.values() {
+                let mut keys = Vec::new();
+                index.each_key(thing, |key| keys.push(key.to_owned()));
+                keys.sort();
+                keys.dedup();
+                expected += keys.len();
+            }
+            assert_eq!(held, expected, "{index:?} holds something that is no more");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn given_any_steps_then_names_and_indexes_agree_with_a_plain_map(steps in prop::collection::vec(step(), 0..60)) {
+            let kind = kind();
+            let mut shelf = Shelf::new(kind.indexes().len());
+            let mut model = Model::new();
+            let mut list = 0;
+            for step in steps {
+                match step {
+                    Step::Put(thing, again) => {
+                        let key = (thing.namespace.clone(), thing.name.clone());
+                        let old = shelf.put(&kind, &Arc::new(thing.clone()), list);
+                        prop_assert_eq!(old.map(|old| (*old).clone()), model.insert(key, thing.clone()));
+                        if again {
+                            shelf.put(&kind, &Arc::new(thing), list);
+                        }
+                    }
+                    Step::Remove(namespace, name) => {
+                        let old = shelf.remove(&kind, Named { namespace: &namespace, name: &name });
+                        prop_assert_eq!(old.map(|old| (*old).clone()), model.remove(&(namespace, name)));
+                    }
+                    Step::List(things) => {
+                        list += 1;
+                        model.clear();
+                        for thing in things {
+                            shelf.put(&kind, &Arc::new(thing.clone()), list);
+                            model.insert((thing.namespace.clone(), thing.name.clone()), thing);
+                        }
+                        for gone in shelf.unseen(list) {
+                            shelf.remove(&kind, kind.name(&gone));
+                        }
+                    }
+                }
+                check(&shelf, &kind, &model);
+            }
+        }
+    }
+}

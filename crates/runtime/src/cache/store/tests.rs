@@ -1,0 +1,193 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::ObjectMeta;
+
+use super::*;
+
+fn map(name: &str, version: u64) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("n".to_owned()),
+            uid: Some(format!("uid-{name}")),
+            resource_version: Some(version.to_string()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}
+
+fn named(name: &str) -> Named<'_> {
+    Named { namespace: "n", name }
+}
+
+/// A store that was listed once.
+fn listed(names: &[(&str, u64)]) -> Store<ConfigMap> {
+    let store = Store::new(Kind::<ConfigMap>::of());
+    list(&store, names);
+    store
+}
+
+fn list(store: &Store<ConfigMap>, names: &[(&str, u64)]) {
+    store.feed(Change::ListBegins);
+    for (name, version) in names {
+        store.feed(Change::Listed(map(name, *version)));
+    }
+    store.feed(Change::ListEnds);
+}
+
+type Told = Arc<Mutex<Vec<String>>>;
+
+fn listen(store: &Store<ConfigMap>) -> Told {
+    let told = Told::default();
+    let write = told.clone();
+    store.subscribe(move |event| {
+        let version = |object: Option<&Arc<ConfigMap>>| {
+            object.map_or("-".to_owned(), |object| {
+                let meta = &object.metadata;
+                format!(
+                    "{}@{}",
+                    meta.name.as_deref().unwrap_or_default(),
+                    meta.resource_version.as_deref().unwrap_or_default()
+                )
+            })
+        };
+        let line = format!("{:?} {} {}", event.origin, version(event.old), version(event.new));
+        write.lock().push(line);
+    });
+    told
+}
+
+fn told(told: &Told) -> Vec<String> {
+    std::mem::take(&mut *told.lock())
+}
+
+#[test]
+fn given_a_list_then_its_objects_are_there_and_the_kind_is_synced_only_at_its_end() {
+    let store = Store::new(Kind::<ConfigMap>::of());
+    store.feed(Change::ListBegins);
+    store.feed(Change::Listed(map("a", 3)));
+    assert_eq!(store.state(), SyncState::Pending);
+    assert!(
+        store.get("n", "a").is_some(),
+        "objects can be read while the list goes on"
+    );
+    assert_eq!(store.position().version, 0, "the list may still bring something older");
+    store.feed(Change::Listed(map("b", 2)));
+    store.feed(Change::ListEnds);
+    assert_eq!(store.state(), SyncState::Synced);
+    assert_eq!(
+        store.position(),
+        Position {
+            version: 3,
+            list_begun: 1,
+            list_done: 1
+        }
+    );
+}
+
+#[test]
+fn given_a_second_list_then_only_differences_are_told_and_missing_objects_are_gone() {
+    let store = listed(&[("a", 1), ("b", 2), ("c", 3)]);
+    let unchanged = store.get("n", "a").expect("a");
+    let heard = listen(&store);
+    assert_eq!(told(&heard), ["List - a@1", "List - b@2", "List - c@3"]);
+    list(&store, &[("a", 1), ("c", 9), ("d", 4)]);
+    assert_eq!(told(&heard), ["List c@3 c@9", "List - d@4", "List b@2 -"]);
+    assert!(
+        Arc::ptr_eq(&unchanged, &store.get("n", "a").expect("a")),
+        "an unchanged object is not replaced"
+    );
+}
+
+#[test]
+fn given_a_list_that_is_begun_again_then_what_only_the_first_attempt_saw_is_gone() {
+    let store = listed(&[("a", 1)]);
+    store.feed(Change::ListBegins);
+    store.feed(Change::Listed(map("b", 2)));
+    list(&store, &[("a", 1)]);
+    let names: Vec<_> = store.list().iter().map(|each| each.metadata.name.clone()).collect();
+    assert_eq!(names, [Some("a".to_owned())]);
+}
+
+#[test]
+fn given_changes_then_pairs_are_told_in_order_and_the_position_follows() {
+    let store = listed(&[("a", 1)]);
+    let heard = listen(&store);
+    told(&heard);
+    store.feed(Change::Applied(map("a", 5)));
+    store.feed(Change::Applied(map("b", 6)));
+    store.feed(Change::Deleted(named("a"), 7));
+    store.feed(Change::Deleted(named("unknown"), 8));
+    assert_eq!(told(&heard), ["Watch a@1 a@5", "Watch - b@6", "Watch a@5 -"]);
+    assert_eq!(store.position().version, 8);
+}
+
+#[test]
+fn given_an_unreadable_version_in_a_list_then_the_last_readable_one_stays() {
+    let store = listed(&[("a", 1)]);
+    store.feed(Change::ListBegins);
+    store.feed(Change::ListedUnreadable(named("a")));
+    store.feed(Change::ListedUnreadable(named("never-seen")));
+    store.feed(Change::ListEnds);
+    assert_eq!(store.len(), 1);
+    assert!(store.get("n", "a").is_some());
+}
+
+#[test]
+fn given_a_resync_then_every_object_is_told_as_unchanged() {
+    let store = listed(&[("a", 1), ("b", 2)]);
+    let heard = listen(&store);
+    told(&heard);
+    store.resync();
+    assert_eq!(told(&heard), ["Resync a@1 a@1", "Resync b@2 b@2"]);
+}
+
+#[test]
+fn given_a_subscriber_that_panics_then_it_is_counted_and_the_others_are_told() {
+    let store = listed(&[]);
+    store.subscribe(|_| panic!("on purpose"));
+    let heard = listen(&store);
+    store.feed(Change::Applied(map("a", 1)));
+    store.feed(Change::Applied(map("a", 2)));
+    assert_eq!(told(&heard), ["Watch - a@1", "Watch a@1 a@2"]);
+    assert_eq!(store.0.handler_panics.get(), 2);
+}
+
+#[test]
+fn given_an_index_that_was_not_declared_then_the_answer_is_the_same() {
+    const BY_UID: Index<ConfigMap> =
+        Index::new("uid", |map, key| map.metadata.uid.as_deref().into_iter().for_each(key));
+    let undeclared = listed(&[("a", 1), ("b", 2)]);
+    let declared = Store::new(Kind::<ConfigMap>::of().index(&BY_UID));
+    list(&declared, &[("a", 1), ("b", 2)]);
+    for key in ["uid-a", "uid-b", "uid-c"] {
+        let names = |store: &Store<ConfigMap>| -> Vec<_> {
+            store
+                .by(&BY_UID, key)
+                .iter()
+                .map(|each| each.metadata.name.clone())
+                .collect()
+        };
+        assert_eq!(names(&declared), names(&undeclared), "{key}");
+    }
+}
+
+#[test]
+fn given_a_subscription_while_changes_come_in_then_none_is_missed() {
+    let store = listed(&[]);
+    let seen = Arc::new(AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..1000 {
+                store.feed(Change::Applied(map(&number.to_string(), number + 1)));
+            }
+        });
+        let seen = seen.clone();
+        store.subscribe(move |_| {
+            seen.fetch_add(1, Ordering::Relaxed);
+        });
+    });
+    assert_eq!(seen.load(Ordering::Relaxed), 1000);
+}

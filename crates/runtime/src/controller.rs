@@ -1,0 +1,269 @@
+//! The loop of a controller: take a key, reconcile it, see how it went.
+//!
+//! - Each key in flight has a task of its own; at most as many as the controller has workers.
+//! - A reconcile has a deadline. One that panics is counted, logged and tried again later; the others do not notice.
+//! - Success forgets earlier failures, and the reconcile may ask to be woken after a while.
+//! - After a failure the class of the error says what happens, see [`crate::error`].
+//! - When the process stops, nothing new is begun and what is in flight is waited for.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use kruise_runtime::cache::{Kind, Store};
+//! use kruise_runtime::controller::{Controller, ControllerMetrics, Outcome, for_objects};
+//! use kruise_runtime::queue::{Limits, Queue, QueueMetrics};
+//! # use k8s_openapi::api::core::v1::ConfigMap;
+//! # use kruise_runtime::shutdown::CancellationToken;
+//! # async fn example(maps: Store<ConfigMap>, registry: &prometheus::Registry, stop: CancellationToken) -> prometheus::Result<()> {
+//! let queue = Queue::new("example", Limits::default(), &QueueMetrics::new(registry)?);
+//! for_objects(&maps, &queue);
+//! let controller = Controller::new("example", queue, 3, &ControllerMetrics::new(registry)?);
+//! controller
+//!     .run(stop, move |key| {
+//!         let maps = maps.clone();
+//!         async move {
+//!             // observe, plan, apply
+//!             let _object = maps.get(&key.namespace, &key.name);
+//!             Ok(Outcome::done())
+//!         }
+//!     })
+//!     .await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod metrics;
+
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use metrics::ControllerMetrics;
+
+use crate::cache::{Event, Origin, Store};
+use crate::error::{Class, Error};
+use crate::queue::{Priority, Queue, Taken};
+use crate::resource::ObjectKey;
+use metrics::Meter;
+
+/// What a successful reconcile asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    wake_after: Option<Duration>,
+}
+
+impl Outcome {
+    /// Nothing more to do until something changes.
+    pub fn done() -> Self {
+        Self::default()
+    }
+
+    /// Look again after this time, even if nothing changes.
+    pub fn wake_after(delay: Duration) -> Self {
+        Self {
+            wake_after: Some(delay),
+        }
+    }
+}
+
+/// A controller, ready to run.
+pub struct Controller {
+    name: String,
+    queue: Queue<ObjectKey>,
+    workers: usize,
+    deadline: Duration,
+    retry_permanent: Duration,
+    meter: Meter,
+}
+
+/// Longest time for one reconcile. Far more than any should need: it is there for the one that hangs.
+const DEADLINE: Duration = Duration::from_mins(10);
+/// When a request is wrong in itself, only a change helps. One late retry, in case the change was not ours to see.
+const RETRY_PERMANENT: Duration = Duration::from_mins(15);
+
+impl Controller {
+    /// A controller with this many workers, at least one.
+    pub fn new(name: &str, queue: Queue<ObjectKey>, workers: usize, metrics: &ControllerMetrics) -> Self {
+        let workers = workers.max(1);
+        Self {
+            name: name.to_owned(),
+            queue,
+            workers,
+            deadline: DEADLINE,
+            retry_permanent: RETRY_PERMANENT,
+            meter: metrics.meter(name, workers),
+        }
+    }
+
+    /// Sets the longest time for one reconcile.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Reconciles until `stop`, then waits for what is in flight.
+    pub async fn run<F, Fut>(self, stop: CancellationToken, reconcile: F)
+    where
+        F: Fn(ObjectKey) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, Error>> + Send + 'static,
+    {
+        let this = Arc::new(self);
+        let reconcile = Arc::new(reconcile);
+        let free = Arc::new(Semaphore::new(this.workers));
+        let mut in_flight = JoinSet::new();
+        loop {
+            // Tasks that have ended are let go of, so that the set stays as small as the number of workers.
+            while in_flight.try_join_next().is_some() {}
+            let worker = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                worker = free.clone().acquire_owned() => worker,
+            };
+            let taken = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                taken = this.queue.next() => taken,
+            };
+            let (Ok(worker), Some(taken)) = (worker, taken) else {
+                break;
+            };
+            let (this, reconcile) = (this.clone(), reconcile.clone());
+            in_flight.spawn(async move {
+                this.work(taken, &*reconcile).await;
+                drop(worker);
+            });
+        }
+        this.queue.shut_down();
+        while in_flight.join_next().await.is_some() {}
+    }
+
+    async fn work<F, Fut>(&self, taken: Taken<ObjectKey>, reconcile: &F)
+    where
+        F: Fn(ObjectKey) -> Fut,
+        Fut: Future<Output = Result<Outcome, Error>>,
+    {
+        self.meter.active.inc();
+        let began = Instant::now();
+        let key = taken.key().clone();
+        let attempt = AssertUnwindSafe(async { tokio::time::timeout(self.deadline, reconcile(key)).await });
+        let end = match attempt.catch_unwind().await {
+            Ok(Ok(result)) => self.settle(&taken, result),
+            Ok(Err(_)) => {
+                self.meter.timeouts.inc();
+                let slow = Error::new(Class::Transient, format!("not done within {:?}", self.deadline));
+                self.settle(&taken, Err(slow))
+            }
+            Err(panic) => {
+                self.meter.panics.inc();
+                let pause = self.queue.add_limited(taken.key().clone(), taken.priority());
+                tracing::error!(controller = self.name, key = %taken.key(), ?pause, "a reconcile panicked: {}", text(&*panic));
+                self.meter.errors.inc();
+                End::Error
+            }
+        };
+        self.meter.ended(end.label(), began.elapsed());
+        self.meter.active.dec();
+    }
+
+    /// Decides what comes next for a key.
+    fn settle(&self, taken: &Taken<ObjectKey>, result: Result<Outcome, Error>) -> End {
+        let (key, priority) = (taken.key(), taken.priority());
+        let error = match result {
+            Ok(outcome) => {
+                self.queue.forget(key);
+                let Some(delay) = outcome.wake_after else {
+                    return End::Success;
+                };
+                self.queue.add_after(key.clone(), Priority::Change, delay);
+                return End::RequeueAfter;
+            }
+            Err(error) => error,
+        };
+        match error.class() {
+            Class::Conflict | Class::Gone => {
+                let pause = self.queue.add_limited(key.clone(), priority);
+                tracing::debug!(controller = self.name, %key, ?pause, class = error.class().as_str(), "{error}");
+                End::Requeue
+            }
+            Class::Transient | Class::Denied => {
+                let pause = self.queue.add_limited(key.clone(), priority);
+                tracing::warn!(controller = self.name, %key, ?pause, class = error.class().as_str(), "{error}");
+                self.meter.errors.inc();
+                End::Error
+            }
+            Class::Permanent => {
+                self.queue.forget(key);
+                self.queue
+                    .add_after(key.clone(), Priority::Background, self.retry_permanent);
+                tracing::error!(controller = self.name, %key, class = error.class().as_str(), "{error}; waiting for a change");
+                self.meter.errors.inc();
+                self.meter.terminal_errors.inc();
+                End::Error
+            }
+        }
+    }
+}
+
+/// How a reconcile ended, as the metrics call it.
+#[derive(Clone, Copy)]
+enum End {
+    Success,
+    Error,
+    Requeue,
+    RequeueAfter,
+}
+
+impl End {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Error => "error",
+            Self::Requeue => "requeue",
+            Self::RequeueAfter => "requeue_after",
+        }
+    }
+}
+
+fn text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no message)")
+}
+
+/// How urgent an event is: what just happened comes before what was there all along.
+pub fn priority<K>(event: &Event<'_, K>) -> Priority {
+    match event.origin {
+        Origin::Watch => Priority::Change,
+        Origin::List | Origin::Resync => Priority::Background,
+    }
+}
+
+/// Puts the key of every object of a store into the queue, now and whenever it changes.
+pub fn for_objects<K: Send + Sync + 'static>(store: &Store<K>, queue: &Queue<ObjectKey>) {
+    let (names, queue) = (store.clone(), queue.clone());
+    store.subscribe(move |event| {
+        if let Some(object) = event.latest() {
+            let name = names.name(object);
+            queue.add(ObjectKey::new(name.namespace, name.name), priority(event));
+        }
+    });
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Controller({})", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

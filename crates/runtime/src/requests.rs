@@ -1,0 +1,97 @@
+//! Counting every request to the API server, whoever sends it.
+
+use std::task::{Context, Poll};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use kube::client::{Body, ClientBuilder};
+use kube::{Client, Config};
+use prometheus::{IntCounterVec, Opts, Registry};
+use tower::{Layer, Service};
+
+/// The published counter of requests.
+#[derive(Clone, Debug)]
+pub struct RequestMetrics(IntCounterVec);
+
+impl RequestMetrics {
+    /// Registers the counter.
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let requests = IntCounterVec::new(
+            Opts::new(
+                "rest_client_requests_total",
+                "Requests to the API server, by status code, method and host.",
+            ),
+            &["code", "host", "method"],
+        )?;
+        registry.register(Box::new(requests.clone()))?;
+        Ok(Self(requests))
+    }
+
+    /// A client whose requests are counted. Each one has connections of its own.
+    pub fn client(&self, config: Config) -> kube::Result<Client> {
+        let host = config
+            .cluster_url
+            .authority()
+            .map_or_else(String::new, ToString::to_string);
+        let layer = CountRequests {
+            requests: self.0.clone(),
+            host,
+        };
+        Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
+    }
+}
+
+#[derive(Clone)]
+struct CountRequests {
+    requests: IntCounterVec,
+    host: String,
+}
+
+impl<S> Layer<S> for CountRequests {
+    type Service = Counting<S>;
+
+    fn layer(&self, inner: S) -> Counting<S> {
+        Counting {
+            inner,
+            count: self.clone(),
+        }
+    }
+}
+
+struct Counting<S> {
+    inner: S,
+    count: CountRequests,
+}
+
+impl<S, B> Service<Request<Body>> for Counting<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let method = request.method().clone();
+        let CountRequests { requests, host } = self.count.clone();
+        let answer = self.inner.call(request);
+        async move {
+            let answer = answer.await;
+            // client-go calls it so when there was no answer.
+            let code = answer
+                .as_ref()
+                .map_or("<error>".to_owned(), |answer| answer.status().as_u16().to_string());
+            requests
+                .with_label_values(&[code.as_str(), host.as_str(), method.as_str()])
+                .inc();
+            answer
+        }
+        .boxed()
+    }
+}
