@@ -39,7 +39,6 @@
 
 mod decode;
 mod index;
-mod intern;
 mod kind;
 mod metrics;
 mod reflect;
@@ -57,7 +56,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use index::{Index, Keys};
-pub use intern::Shared;
 pub use kind::{Kind, Named, Version};
 pub use store::{Change, Event, Origin, Position, Store};
 pub use sync::{NotSynced, SyncState, Syncing};

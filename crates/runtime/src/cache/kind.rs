@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use kruise_api::meta::Meta;
 use kube::ResourceExt as _;
 
 use super::index::Index;
@@ -26,6 +27,26 @@ pub struct Version<'a> {
     pub resource_version: u64,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+}
+
+/// From the small metadata that projections have.
+impl<'a> From<&'a Meta> for Named<'a> {
+    fn from(meta: &'a Meta) -> Self {
+        Self {
+            namespace: &meta.namespace,
+            name: &meta.name,
+        }
+    }
+}
+
+impl<'a> From<&'a Meta> for Version<'a> {
+    fn from(meta: &'a Meta) -> Self {
+        Self {
+            uid: Cow::Borrowed(&meta.uid),
+            resource_version: meta.resource_version,
+            deleting: meta.is_deleting(),
+        }
+    }
 }
 
 /// A kind of the cache: `Kind::<Pod>::of()` for types that kube knows, [`Kind::projected`] for all others.
