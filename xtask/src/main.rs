@@ -55,9 +55,9 @@ fn main() {
     }
 }
 
-/// The workspace's root, wherever the command is called from; `KRUISE_ROOT` names another copy of it.
+/// The workspace's root, wherever the command is called from; `XTASK_ROOT` names another copy of it.
 fn root() -> PathBuf {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let built_in = own.parent().map_or_else(|| own.clone(), PathBuf::from);
-    std::env::var_os("KRUISE_ROOT").map_or(built_in, PathBuf::from)
+    std::env::var_os("XTASK_ROOT").map_or(built_in, PathBuf::from)
 }

@@ -29,21 +29,14 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.fields {
-        let trees = fields()?;
-        if let Some(folder) = &args.out {
-            return write(folder, &trees);
-        }
-        for tree in trees.values() {
-            print!("{tree}");
-        }
-        return Ok(());
+        return show_fields(args.out.as_deref());
     }
     let files = definitions()?;
     for folder in FOLDERS.map(|folder| crate::root().join(folder)) {
         if args.check {
             check(&folder, &files)?;
         } else {
-            write(&folder, &files)?;
+            replace(&folder, &files)?;
         }
     }
     Ok(())
@@ -59,6 +52,17 @@ pub(crate) fn check_all() -> anyhow::Result<()> {
         fields: false,
         out: None,
     })
+}
+
+fn show_fields(folder: Option<&Path>) -> anyhow::Result<()> {
+    let trees = fields()?;
+    if let Some(folder) = folder {
+        return write(folder, &trees);
+    }
+    for tree in trees.values() {
+        print!("{tree}");
+    }
+    Ok(())
 }
 
 /// File name and content of every CRD.
@@ -88,13 +92,16 @@ fn fields() -> anyhow::Result<BTreeMap<String, String>> {
     Ok(files)
 }
 
+/// Writes the files and removes those of kinds that are gone.
+fn replace(folder: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    for name in present(folder)?.iter().filter(|name| !files.contains_key(*name)) {
+        fs::remove_file(folder.join(name)).with_context(|| format!("cannot remove {name}"))?;
+    }
+    write(folder, files)
+}
+
 fn write(folder: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for name in present(folder)? {
-        if !files.contains_key(&name) {
-            fs::remove_file(folder.join(&name)).with_context(|| format!("cannot remove {name}"))?;
-        }
-    }
     for (name, content) in files {
         fs::write(folder.join(name), content).with_context(|| format!("cannot write {name}"))?;
     }
@@ -115,17 +122,14 @@ fn check(folder: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> 
     )
 }
 
-/// Generated files that are there now.
+/// CRDs that are there now.
 fn present(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     if folder.is_dir() {
         for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if matches!(
-                Path::new(&name).extension().and_then(|end| end.to_str()),
-                Some("yaml" | "txt")
-            ) {
-                names.insert(name);
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                names.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
             }
         }
     }
@@ -148,7 +152,7 @@ mod tests {
         fs::write(folder.path().join("gone.yaml"), "").unwrap();
         let error = check(folder.path(), &files).unwrap_err().to_string();
         assert!(error.contains("a.yaml, gone.yaml;"), "{error}");
-        write(folder.path(), &files).unwrap();
+        replace(folder.path(), &files).unwrap();
         check(folder.path(), &files).unwrap();
         assert!(!folder.path().join("gone.yaml").exists());
     }

@@ -141,10 +141,19 @@ fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
     Ok(PROGRAMS.iter().map(|(_, program, _)| folder.join(program)).collect())
 }
 
-/// Cargo, at the root of the workspace.
+/// Cargo, at the root of the workspace, as if it were called by hand: what `cargo run` tells xtask about xtask itself would make
+/// build scripts run again, and most of the workspace compile again.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::root());
+    for (name, _) in std::env::vars_os() {
+        let about_xtask = name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
+        if about_xtask {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

@@ -174,7 +174,8 @@ fn node_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &P
 /// Clears up when this process ends, however it ends.
 fn guard(name: &str) -> Result<Child> {
     use std::os::unix::process::CommandExt;
-    let mut command = Command::new(std::env::current_exe()?);
+    // Building the tests may have replaced the file that this process was started from; this link still leads to it.
+    let mut command = Command::new("/proc/self/exe");
     command
         .args(["guard", "--name", name])
         .stdin(Stdio::piped())

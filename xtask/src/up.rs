@@ -22,7 +22,8 @@ pub(crate) struct Args {
     /// Real nodes, each with its own kubelet and containerd; needs root [default: 3, or 0 without root].
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=9))]
     pub nodes: Option<u8>,
-    /// Simulated nodes: they give Pods a life without running anything.
+    /// Simulated nodes: they give Pods a life without running anything. Beside real nodes they carry the taint
+    /// kruise-rs/simulated=true:NoSchedule.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sim: u32,
     /// The Kubernetes version, such as 1.34.
@@ -101,14 +102,19 @@ fn real_nodes(args: &Args, instance: &Instance, progress: &Progress) -> Result<O
     }
 }
 
+/// What a Pod has to tolerate to be placed on a simulated node beside real ones.
+const SIMULATED_TAINT: &str = "kruise-rs/simulated=true:NoSchedule";
+
 fn simulate(instance: &Instance, count: u32, progress: &Progress) -> Result<()> {
     let program = beside_xtask("kruise-sim-nodes", "kruise-testkit")?;
     progress.step(&format!("Starting {count} simulated nodes"), |_| {
         let mut command = Command::new(program);
-        command
-            .arg("--kubeconfig")
-            .arg(instance.kubeconfig())
-            .args(["--nodes", &count.to_string()]);
+        command.arg("--kubeconfig").arg(instance.kubeconfig());
+        command.args(["--nodes", &count.to_string()]);
+        if instance.shape().is_some_and(|shape| shape.nodes > 0) {
+            // Pods that are to run for real must not end up where nothing runs.
+            command.args(["--taint", SIMULATED_TAINT]);
+        }
         instance.processes().start("simulated-nodes", &mut command).map(drop)
     })
 }
@@ -142,12 +148,7 @@ fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, progress: &P
 
 /// A program of the workspace, built with the same profile as xtask.
 fn beside_xtask(program: &str, package: &str) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    shell::run(
-        Command::new(cargo)
-            .args(["build", "--locked", "-p", package, "--bin", program])
-            .current_dir(crate::root()),
-    )?;
+    shell::run(product::cargo().args(["build", "--locked", "-p", package, "--bin", program]))?;
     let own = std::env::current_exe()?;
     Ok(own.parent().context("no folder")?.join(program))
 }

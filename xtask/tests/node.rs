@@ -264,7 +264,7 @@ fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_an
             .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec", script])
             .current_dir(home.path())
             .env("HOME", home.path())
-            .env("KRUISE_ROOT", &clone)
+            .env("XTASK_ROOT", &clone)
             // The programs lie there ready: what cargo would build is what was copied.
             .env("CARGO", "true")
             .env(

@@ -250,3 +250,15 @@ api! {
         required restart_count: i32,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::COLUMNS;
+    use crate::names::label;
+
+    #[test]
+    fn the_column_of_the_node_shows_its_label() {
+        let path = format!(".metadata.labels.{}", label::CRR_NODE_NAME.replace('.', "\\."));
+        assert_eq!(COLUMNS[2].path, path);
+    }
+}

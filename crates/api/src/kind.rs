@@ -170,7 +170,7 @@ macro_rules! kind {
         impl $crate::kind::Kind for $name {
             const GROUP: &'static str = kind!(@group $group);
             const VERSION: &'static str = stringify!($version);
-            const API_VERSION: &'static str = concat!(kind!(@group $group), "/", stringify!($version));
+            const API_VERSION: &'static str = kind!(@api_version $group $version);
             const KIND: &'static str = stringify!($name);
             const PLURAL: &'static str = $plural;
             const SCOPE: $crate::kind::Scope = $crate::kind::Scope::$scope;
@@ -209,8 +209,12 @@ macro_rules! kind {
             }
         }
     };
-    (@group apps) => { "apps.kruise.io" };
-    (@group policy) => { "policy.kruise.io" };
+    (@group apps) => { $crate::names::group::APPS };
+    (@group policy) => { $crate::names::group::POLICY };
+    (@api_version apps v1alpha1) => { $crate::names::group::APPS_V1ALPHA1 };
+    (@api_version apps v1beta1) => { $crate::names::group::APPS_V1BETA1 };
+    (@api_version policy v1alpha1) => { $crate::names::group::POLICY_V1ALPHA1 };
+    (@api_version policy v1beta1) => { $crate::names::group::POLICY_V1BETA1 };
     (@scope Namespaced) => { kube::core::NamespaceResourceScope };
     (@scope Cluster) => { kube::core::ClusterResourceScope };
 }

@@ -1,14 +1,15 @@
 //! Metadata for objects in a cache: what decisions read, in little memory. `managedFields` and the like are skipped.
 
+pub mod compact;
 pub mod pairs;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
+pub use compact::{Moment, Uid};
 pub use pairs::{Annotations, Labels, Pairs};
 
 use crate::text::{Common, Shareable, Table, Text};
@@ -26,7 +27,7 @@ pub struct Meta {
     pub namespace: Text,
     /// UID.
     #[serde(deserialize_with = "or_empty")]
-    pub uid: Box<str>,
+    pub uid: Uid,
     /// Version of the object, as the server counts; 0 when it is not a number.
     #[serde(deserialize_with = "number")]
     pub resource_version: u64,
@@ -34,11 +35,11 @@ pub struct Meta {
     #[serde(deserialize_with = "or_empty")]
     pub generation: i64,
     /// When the object was made.
-    pub creation_timestamp: Option<Time>,
+    pub creation_timestamp: Option<Moment>,
     /// When the object is to be gone.
-    pub deletion_timestamp: Option<Time>,
+    pub deletion_timestamp: Option<Moment>,
     /// Seconds it may take to go.
-    pub deletion_grace_period_seconds: Option<i64>,
+    pub deletion_grace_period_seconds: Option<i32>,
     /// Labels.
     #[serde(deserialize_with = "or_empty")]
     pub labels: Labels,
@@ -90,7 +91,7 @@ pub struct OwnerReference {
     pub name: Box<str>,
     /// UID of the owner.
     #[serde(deserialize_with = "or_empty")]
-    pub uid: Box<str>,
+    pub uid: Uid,
     /// True for the one owner that manages the object.
     #[serde(deserialize_with = "or_empty")]
     pub controller: bool,

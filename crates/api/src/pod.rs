@@ -8,10 +8,10 @@
 //! Need another field? Add it here, in `Template` when it is the same for all Pods of a template.
 
 pub mod status;
+mod wire;
 
 use std::sync::{Arc, LazyLock};
 
-use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use serde::Deserialize;
 
 use crate::meta::{Meta, Pairs};
@@ -37,14 +37,14 @@ pub struct Pod {
 
 /// What controllers read of a Pod's spec.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(from = "WirePodSpec")]
+#[serde(from = "wire::PodSpec")]
 pub struct PodSpec {
     /// The node; empty until there is one.
     pub node_name: Text,
     /// What the Pod has in common with others of its template.
     pub template: Common<Template>,
-    /// Alternatives of required node affinity; Pods of a DaemonSet name their node here.
-    pub required_nodes: Box<[NodeSelectorTerm]>,
+    /// Required node affinity; Pods of a DaemonSet name their node here.
+    pub required_nodes: Common<RequiredNodes>,
     /// Volumes that are claims.
     pub claims: Box<[Claim]>,
 }
@@ -115,7 +115,7 @@ impl Container {
 
 /// A variable of a container's environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(from = "WireEnvVar")]
+#[serde(from = "wire::EnvVar")]
 pub struct EnvVar {
     /// Name.
     pub name: Text,
@@ -159,6 +159,44 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
+/// Alternatives for the node: one of them has to fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RequiredNodes(pub Box<[NodeTerm]>);
+
+impl Shareable for RequiredNodes {
+    fn table() -> &'static Table<Arc<Self>> {
+        static NODES: LazyLock<Table<Arc<RequiredNodes>>> = LazyLock::new(Table::default);
+        &NODES
+    }
+}
+
+/// Requirements on a node; all of them have to hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeTerm {
+    /// Requirements on labels.
+    #[serde(deserialize_with = "or_empty")]
+    pub match_expressions: Box<[NodeRequirement]>,
+    /// Requirements on fields.
+    #[serde(deserialize_with = "or_empty")]
+    pub match_fields: Box<[NodeRequirement]>,
+}
+
+/// A requirement on a label or field of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct NodeRequirement {
+    /// The label or field.
+    #[serde(deserialize_with = "or_empty")]
+    pub key: Text,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+    #[serde(deserialize_with = "or_empty")]
+    pub operator: Text,
+    /// Values to compare with.
+    #[serde(deserialize_with = "or_empty")]
+    pub values: Box<[Text]>,
+}
+
 /// A volume that is a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
@@ -166,154 +204,6 @@ pub struct Claim {
     pub volume: Text,
     /// Name of the claim.
     pub name: Box<str>,
-}
-
-/// The wire form of [`PodSpec`].
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WirePodSpec {
-    #[serde(deserialize_with = "or_empty")]
-    node_name: Text,
-    #[serde(deserialize_with = "or_empty")]
-    containers: Box<[Container]>,
-    #[serde(deserialize_with = "or_empty")]
-    init_containers: Box<[Container]>,
-    #[serde(deserialize_with = "or_empty")]
-    readiness_gates: Vec<WireReadinessGate>,
-    #[serde(deserialize_with = "or_empty")]
-    restart_policy: Text,
-    #[serde(deserialize_with = "or_empty")]
-    node_selector: Pairs<Text>,
-    #[serde(deserialize_with = "or_empty")]
-    tolerations: Box<[Toleration]>,
-    termination_grace_period_seconds: Option<i64>,
-    #[serde(deserialize_with = "or_empty")]
-    affinity: WireAffinity,
-    #[serde(deserialize_with = "or_empty")]
-    volumes: Vec<WireVolume>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireReadinessGate {
-    #[serde(deserialize_with = "or_empty")]
-    condition_type: Text,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireAffinity {
-    #[serde(deserialize_with = "or_empty")]
-    node_affinity: WireNodeAffinity,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireNodeAffinity {
-    #[serde(deserialize_with = "or_empty")]
-    required_during_scheduling_ignored_during_execution: WireNodeSelector,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireNodeSelector {
-    #[serde(deserialize_with = "or_empty")]
-    node_selector_terms: Box<[NodeSelectorTerm]>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireVolume {
-    #[serde(deserialize_with = "or_empty")]
-    name: Box<str>,
-    persistent_volume_claim: Option<WireClaim>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireClaim {
-    #[serde(deserialize_with = "or_empty")]
-    claim_name: Box<str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireEnvVar {
-    #[serde(deserialize_with = "or_empty")]
-    name: Text,
-    #[serde(deserialize_with = "or_empty")]
-    value: Text,
-    #[serde(deserialize_with = "or_empty")]
-    value_from: WireEnvSource,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireEnvSource {
-    #[serde(deserialize_with = "or_empty")]
-    field_ref: WireFieldRef,
-    #[serde(deserialize_with = "or_empty")]
-    config_map_key_ref: WireKeyRef,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireFieldRef {
-    #[serde(deserialize_with = "or_empty")]
-    field_path: Text,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireKeyRef {
-    #[serde(deserialize_with = "or_empty")]
-    key: Text,
-}
-
-impl From<WirePodSpec> for PodSpec {
-    fn from(wire: WirePodSpec) -> Self {
-        let claim = |volume: WireVolume| {
-            let claim = volume.persistent_volume_claim?;
-            Some(Claim {
-                volume: Text::from(&*volume.name),
-                name: claim.claim_name,
-            })
-        };
-        let template = Template {
-            containers: wire.containers,
-            init_containers: wire.init_containers,
-            readiness_gates: wire
-                .readiness_gates
-                .into_iter()
-                .map(|gate| gate.condition_type)
-                .collect(),
-            restart_policy: wire.restart_policy,
-            node_selector: wire.node_selector,
-            tolerations: wire.tolerations,
-            termination_grace_period_seconds: wire.termination_grace_period_seconds,
-        };
-        let required = wire
-            .affinity
-            .node_affinity
-            .required_during_scheduling_ignored_during_execution;
-        Self {
-            node_name: wire.node_name,
-            template: template.into(),
-            required_nodes: required.node_selector_terms,
-            claims: wire.volumes.into_iter().filter_map(claim).collect(),
-        }
-    }
-}
-
-impl From<WireEnvVar> for EnvVar {
-    fn from(wire: WireEnvVar) -> Self {
-        Self {
-            name: wire.name,
-            value: wire.value,
-            field_path: wire.value_from.field_ref.field_path,
-            config_map_key: wire.value_from.config_map_key_ref.key,
-        }
-    }
 }
 
 #[cfg(test)]

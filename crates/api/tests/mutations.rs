@@ -128,7 +128,7 @@ fn damaged(document: &Value, damages: Vec<Damage>) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4096))]
+    #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
     fn a_damaged_object_is_read_or_refused_with_a_path(

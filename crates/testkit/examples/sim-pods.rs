@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Parser;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
 use kruise_testkit::builders::deployment;
 use kruise_testkit::namespace;
 use kruise_testkit::sim::{SimOptions, SimulatedNodes};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
@@ -24,6 +25,9 @@ struct Arguments {
     pods: i32,
     #[arg(long, default_value_t = 20)]
     nodes: usize,
+    /// Calls in flight
+    #[arg(long, default_value_t = SimOptions::default().writers)]
+    writers: usize,
 }
 
 #[tokio::main]
@@ -36,6 +40,7 @@ async fn main() -> anyhow::Result<()> {
         name_prefix: namespace.name().to_owned(),
         cpu: "1000".to_owned(),
         pods_per_node: 10_000,
+        writers: arguments.writers,
         ..SimOptions::default()
     };
     let begin = Instant::now();
@@ -67,6 +72,12 @@ async fn main() -> anyhow::Result<()> {
         nodes.stats(),
     );
 
+    let mut waits = seconds_from_bound_to_ready(&namespace.api()).await?;
+    waits.sort_unstable();
+    if let (Some(median), Some(longest)) = (waits.get(waits.len() / 2), waits.last()) {
+        println!("from bound to ready: {median} s in the middle, {longest} s at most");
+    }
+
     let (cpu_before, begin) = (cpu_seconds()?, Instant::now());
     let none = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
     deployments.patch("web", &PatchParams::default(), &none).await?;
@@ -80,6 +91,20 @@ async fn main() -> anyhow::Result<()> {
         nodes.stats()
     );
     nodes.stop().await
+}
+
+/// How far the simulation was behind the scheduler.
+async fn seconds_from_bound_to_ready(pods: &Api<Pod>) -> anyhow::Result<Vec<i64>> {
+    let turned = |pod: &Pod, kind: &str| {
+        let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+        let condition = conditions.iter().find(|condition| condition.type_ == kind)?;
+        Some(condition.last_transition_time.as_ref()?.0.as_second())
+    };
+    let pods = pods.list(&ListParams::default()).await?;
+    Ok(pods
+        .iter()
+        .filter_map(|pod| Some(turned(pod, "Ready")? - turned(pod, "PodScheduled")?))
+        .collect())
 }
 
 /// User and system time of this process; Linux counts in hundredths of a second.

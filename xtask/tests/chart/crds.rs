@@ -84,12 +84,10 @@ fn given_a_user_who_manages_the_crds_then_none_is_rendered() {
 #[test]
 fn given_the_crds_that_convert_then_the_manager_may_write_the_ca_into_each() {
     let objects = render(&json!({}));
-    let role = get(&objects, "ClusterRole", "kruise-certs-role");
-    let mut rules = role["rules"].as_array().unwrap().iter();
-    let rule = rules
-        .find(|rule| rule["resources"][0] == "customresourcedefinitions")
-        .unwrap();
-    let named = rule["resourceNames"].as_array().unwrap();
+    let rules = &get(&objects, "ClusterRole", "kruise-certs-role")["rules"];
+    let mut rules = rules.as_array().unwrap().iter();
+    let about_crds = rules.find(|rule| rule["resources"][0] == "customresourcedefinitions");
+    let named = about_crds.unwrap()["resourceNames"].as_array().unwrap();
     for crd in generated() {
         let name = &crd["metadata"]["name"];
         let versions = crd["spec"]["versions"].as_array().unwrap().len();

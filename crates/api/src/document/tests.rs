@@ -152,19 +152,16 @@ fn given_a_list_that_grows_shrinks_and_moves_then_elements_keep_what_is_theirs()
         UNITED,
         |object| {
             object.spec.topology.subsets.remove(0);
-            object
-                .spec
-                .topology
-                .subsets
-                .iter_mut()
-                .for_each(|subset| subset.max_replicas = Some("90%".into()));
+            for subset in &mut object.spec.topology.subsets {
+                subset.max_replicas = Some("90%".into());
+            }
         },
         |json| {
             let subsets = json["spec"]["topology"]["subsets"].as_array_mut().unwrap();
             subsets.remove(0);
-            subsets
-                .iter_mut()
-                .for_each(|subset| subset["maxReplicas"] = json!("90%"));
+            for subset in subsets {
+                subset["maxReplicas"] = json!("90%");
+            }
         },
     );
 }

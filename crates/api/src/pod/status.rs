@@ -1,9 +1,9 @@
 //! What controllers read of a Pod's status.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
-use crate::shared::conditions::ConditionStatus;
+use crate::meta::Moment;
+use crate::meta::compact::ContainerId;
 use crate::text::Text;
 use crate::wire::or_empty;
 
@@ -45,7 +45,7 @@ impl PodStatus {
     /// True when there is such a condition, and it holds.
     pub fn is_true(&self, type_: &str) -> bool {
         self.condition(type_)
-            .is_some_and(|condition| condition.status == ConditionStatus::True)
+            .is_some_and(|condition| condition.status == Holds::True)
     }
 
     /// How a container is, by name, also among the init containers.
@@ -57,6 +57,19 @@ impl PodStatus {
     }
 }
 
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Holds {
+    /// It does.
+    True,
+    /// It does not.
+    False,
+    /// Nobody knows.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
 /// A condition of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -66,15 +79,15 @@ pub struct PodCondition {
     pub type_: Text,
     /// Whether it holds.
     #[serde(deserialize_with = "or_empty")]
-    pub status: ConditionStatus,
+    pub status: Holds,
     /// When that last changed.
-    pub last_transition_time: Option<Time>,
+    pub last_transition_time: Option<Moment>,
     /// Why, in one word.
     #[serde(deserialize_with = "or_empty")]
     pub reason: Text,
     /// Details; some of our conditions keep data here.
     #[serde(deserialize_with = "or_empty")]
-    pub message: Box<str>,
+    pub message: Text,
 }
 
 /// How a container is.
@@ -92,7 +105,7 @@ pub struct ContainerStatus {
     pub image_id: Text,
     /// ID of the container; a restart gives another.
     #[serde(rename = "containerID", deserialize_with = "or_empty")]
-    pub container_id: Box<str>,
+    pub container_id: ContainerId,
     /// True when it passes its readiness probe.
     #[serde(deserialize_with = "or_empty")]
     pub ready: bool,
@@ -122,7 +135,7 @@ pub enum ContainerState {
     /// It runs.
     Running {
         /// Since when.
-        started_at: Option<Time>,
+        started_at: Option<Moment>,
     },
     /// It has ended.
     Terminated {
@@ -131,7 +144,7 @@ pub enum ContainerState {
         /// Why, in one word.
         reason: Text,
         /// When.
-        finished_at: Option<Time>,
+        finished_at: Option<Moment>,
     },
 }
 
@@ -154,7 +167,7 @@ struct WireWaiting {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WireRunning {
-    started_at: Option<Time>,
+    started_at: Option<Moment>,
 }
 
 #[derive(Default, Deserialize)]
@@ -164,7 +177,7 @@ struct WireTerminated {
     exit_code: i32,
     #[serde(deserialize_with = "or_empty")]
     reason: Text,
-    finished_at: Option<Time>,
+    finished_at: Option<Moment>,
 }
 
 impl From<WireState> for ContainerState {

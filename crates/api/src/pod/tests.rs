@@ -1,9 +1,8 @@
 use serde_json::{Value, json};
 
-use super::status::{ContainerState, PodPhase};
+use super::status::{ContainerState, Holds, PodPhase};
 use super::*;
 use crate::read;
-use crate::shared::conditions::ConditionStatus;
 
 const POD: &str = include_str!("../../tests/fixtures/pod.json");
 
@@ -20,7 +19,7 @@ fn what_controllers_read_is_there() {
         (&*meta.name, &*meta.namespace, meta.resource_version, meta.generation),
         ("web-7kx2m", "shop", 184_467, 2)
     );
-    assert_eq!(&*meta.uid, "5f0c3c0e-7b7c-4b58-8a62-6a4a6d6fb0b1");
+    assert_eq!(meta.uid.to_string(), "5f0c3c0e-7b7c-4b58-8a62-6a4a6d6fb0b1");
     assert_eq!((meta.label("tier"), meta.label("none")), (Some("front"), None));
     assert_eq!(
         meta.annotation("lifecycle.apps.kruise.io/timestamp"),
@@ -39,7 +38,7 @@ fn what_controllers_read_is_there() {
         (&*spec.claims[0].volume, &*spec.claims[0].name),
         ("data", "data-web-7kx2m")
     );
-    assert_eq!((spec.claims.len(), spec.required_nodes.len()), (1, 1));
+    assert_eq!((spec.claims.len(), spec.required_nodes.0.len()), (1, 1));
     let template = &spec.template;
     assert_eq!(
         &*template.readiness_gates,
@@ -69,13 +68,10 @@ fn what_controllers_read_is_there() {
     assert_eq!((&status.phase, &*status.pod_ip), (&PodPhase::Running, "10.1.2.3"));
     assert!(status.is_true("Ready") && !status.is_true("KruisePodReady") && !status.is_true("None"));
     let held = status.condition("KruisePodReady").unwrap();
-    assert_eq!(
-        (&held.status, held.message.is_empty()),
-        (&ConditionStatus::False, false)
-    );
+    assert_eq!((&held.status, held.message.is_empty()), (&Holds::False, false));
     let main = status.container("main").unwrap();
     assert!(main.ready && main.started && matches!(main.state, ContainerState::Running { started_at: Some(_) }));
-    assert!(main.image_id.contains("sha256:") && main.container_id.starts_with("containerd://"));
+    assert!(main.image_id.contains("sha256:") && main.container_id.to_string().starts_with("containerd://111"));
     let side = status.container("side").unwrap();
     assert_eq!(
         (side.restart_count, &side.state),
@@ -98,11 +94,8 @@ fn pods_of_one_template_share_it() {
     other["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = json!("data-web-9zzzz");
     let one = pod();
     let two: Pod = read::from_value(&other).unwrap();
-    assert!(std::ptr::eq(&*one.spec.template, &*two.spec.template));
-    assert!(std::ptr::eq(
-        &*one.metadata.owner_references,
-        &*two.metadata.owner_references
-    ));
+    assert!(one.spec.template.is_same(&two.spec.template));
+    assert!(one.metadata.owner_references.is_same(&two.metadata.owner_references));
     other["spec"]["containers"][0]["image"] = json!("nginx:1.26");
     let three: Pod = read::from_value(&other).unwrap();
     assert_ne!(one.spec.template, three.spec.template);

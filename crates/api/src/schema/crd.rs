@@ -4,6 +4,7 @@ use schemars::Schema;
 use serde_json::{Value, json};
 
 use super::structural::{NotStructural, strip, structural};
+use crate::names::object;
 use crate::registry::{Column, Conversion, KindInfo, VersionInfo};
 
 /// The structural schema of a version, with our own markers still in it.
@@ -91,8 +92,8 @@ fn conversion(conversion: Conversion) -> Value {
                 "conversionReviewVersions": ["v1", "v1beta1"],
                 "clientConfig": {
                     "service": {
-                        "namespace": "kruise-system",
-                        "name": "kruise-webhook-service",
+                        "namespace": object::SYSTEM_NAMESPACE,
+                        "name": object::WEBHOOK_SERVICE,
                         "path": "/convert",
                         "port": 443,
                     },

@@ -128,7 +128,7 @@ mod tests {
             fn drop(&mut self) {
                 let tell = self.0.clone();
                 crate::blocking::finish_before_drop(async move {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tokio::task::yield_now().await;
                     let _ = tell.send("cleaned");
                 });
             }

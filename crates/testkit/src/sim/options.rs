@@ -47,7 +47,7 @@ impl Default for SimOptions {
             memory: "256Gi".to_owned(),
             pods_per_node: 250,
             namespace: None,
-            writers: 16,
+            writers: 64,
             start_delay: Duration::ZERO,
             pull_delay: Duration::ZERO,
             ready_delay: Duration::ZERO,

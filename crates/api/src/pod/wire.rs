@@ -1,0 +1,155 @@
+//! What a Pod's spec looks like on the wire, as far as we read it.
+
+use serde::Deserialize;
+
+use super::{self as pod, Container, NodeTerm, RequiredNodes, Template, Toleration};
+use crate::meta::Pairs;
+use crate::text::Text;
+use crate::wire::or_empty;
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodSpec {
+    #[serde(deserialize_with = "or_empty")]
+    node_name: Text,
+    #[serde(deserialize_with = "or_empty")]
+    containers: Box<[Container]>,
+    #[serde(deserialize_with = "or_empty")]
+    init_containers: Box<[Container]>,
+    #[serde(deserialize_with = "or_empty")]
+    readiness_gates: Vec<ReadinessGate>,
+    #[serde(deserialize_with = "or_empty")]
+    restart_policy: Text,
+    #[serde(deserialize_with = "or_empty")]
+    node_selector: Pairs<Text>,
+    #[serde(deserialize_with = "or_empty")]
+    tolerations: Box<[Toleration]>,
+    termination_grace_period_seconds: Option<i64>,
+    #[serde(deserialize_with = "or_empty")]
+    affinity: Affinity,
+    #[serde(deserialize_with = "or_empty")]
+    volumes: Vec<Volume>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ReadinessGate {
+    #[serde(deserialize_with = "or_empty")]
+    condition_type: Text,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Affinity {
+    #[serde(deserialize_with = "or_empty")]
+    node_affinity: NodeAffinity,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeAffinity {
+    #[serde(deserialize_with = "or_empty")]
+    required_during_scheduling_ignored_during_execution: NodeSelector,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeSelector {
+    #[serde(deserialize_with = "or_empty")]
+    node_selector_terms: Box<[NodeTerm]>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Volume {
+    #[serde(deserialize_with = "or_empty")]
+    name: Box<str>,
+    persistent_volume_claim: Option<Claim>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Claim {
+    #[serde(deserialize_with = "or_empty")]
+    claim_name: Box<str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct EnvVar {
+    #[serde(deserialize_with = "or_empty")]
+    name: Text,
+    #[serde(deserialize_with = "or_empty")]
+    value: Text,
+    #[serde(deserialize_with = "or_empty")]
+    value_from: EnvSource,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct EnvSource {
+    #[serde(deserialize_with = "or_empty")]
+    field_ref: FieldRef,
+    #[serde(deserialize_with = "or_empty")]
+    config_map_key_ref: KeyRef,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct FieldRef {
+    #[serde(deserialize_with = "or_empty")]
+    field_path: Text,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct KeyRef {
+    #[serde(deserialize_with = "or_empty")]
+    key: Text,
+}
+
+impl From<PodSpec> for pod::PodSpec {
+    fn from(wire: PodSpec) -> Self {
+        let claim = |volume: Volume| {
+            let claim = volume.persistent_volume_claim?;
+            Some(pod::Claim {
+                volume: Text::from(&*volume.name),
+                name: claim.claim_name,
+            })
+        };
+        let template = Template {
+            containers: wire.containers,
+            init_containers: wire.init_containers,
+            readiness_gates: wire
+                .readiness_gates
+                .into_iter()
+                .map(|gate| gate.condition_type)
+                .collect(),
+            restart_policy: wire.restart_policy,
+            node_selector: wire.node_selector,
+            tolerations: wire.tolerations,
+            termination_grace_period_seconds: wire.termination_grace_period_seconds,
+        };
+        let required = wire
+            .affinity
+            .node_affinity
+            .required_during_scheduling_ignored_during_execution;
+        Self {
+            node_name: wire.node_name,
+            template: template.into(),
+            required_nodes: RequiredNodes(required.node_selector_terms).into(),
+            claims: wire.volumes.into_iter().filter_map(claim).collect(),
+        }
+    }
+}
+
+impl From<EnvVar> for pod::EnvVar {
+    fn from(wire: EnvVar) -> Self {
+        Self {
+            name: wire.name,
+            value: wire.value,
+            field_path: wire.value_from.field_ref.field_path,
+            config_map_key: wire.value_from.config_map_key_ref.key,
+        }
+    }
+}
