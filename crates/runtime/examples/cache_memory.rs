@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use kruise_api::pod::Pod;
-use kruise_runtime::cache::{Change, Index, Kind, Store};
+use kruise_runtime::cache::{Change, Index, Kind, Store, uid_key};
 use kruise_runtime::controller::priority;
 use kruise_runtime::queue::{Limits, Queue, QueueMetrics};
 use kruise_runtime::resource::{ObjectKey, Resource};
@@ -27,7 +27,7 @@ const BY_NODE: Index<Pod> = Index::new("node", |pod, key| {
 });
 const BY_OWNER: Index<Pod> = Index::new("owner", |pod, key| {
     for owner in &pod.metadata.owner_references.0 {
-        key(&owner.uid);
+        uid_key(&owner.uid, key);
     }
 });
 const BY_NAMESPACE: Index<Pod> = Index::new("namespace", |pod, key| key(&pod.metadata.namespace));
