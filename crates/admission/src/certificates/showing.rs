@@ -26,10 +26,9 @@ pub(crate) struct Showing {
 
 #[derive(Debug)]
 struct Shown {
+    /// With the bundle that came with it, or after it.
     artifacts: Artifacts,
     trusted: Trusted,
-    /// The bundle that came with it or after it.
-    bundle: Vec<u8>,
 }
 
 impl Showing {
@@ -79,11 +78,11 @@ impl Showing {
             return self.show(kept, wall).map(|trusted| (Some(trusted), None));
         };
         if shown.artifacts.certificate == kept.certificate && shown.artifacts.key == kept.key {
-            shown.bundle.clone_from(&kept.ca_bundle);
+            shown.artifacts = kept.clone();
             self.next = None;
             return Ok((None, until_retired(&self.retired)));
         }
-        let accepted = trusted_by(&certified_key(kept)?, &shown.bundle, &self.host, wall).is_ok();
+        let accepted = trusted_by(&certified_key(kept)?, &shown.artifacts.ca_bundle, &self.host, wall).is_ok();
         let still_good = trusted(&shown.artifacts, &self.host, wall).is_ok();
         if !accepted && still_good {
             let since = match &self.next {
@@ -109,7 +108,6 @@ impl Showing {
         let trusted = trusted(artifacts, &self.host, wall)?;
         let shown = self.shown.insert(Shown {
             trusted,
-            bundle: artifacts.ca_bundle.clone(),
             artifacts: artifacts.clone(),
         });
         Ok(&shown.trusted)

@@ -10,6 +10,7 @@ use crate::{
     metrics::Metrics,
     told,
 };
+use futures::{StreamExt as _, stream};
 use k8s_openapi::{
     api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -26,12 +27,15 @@ use std::{
     collections::{BTreeSet, HashMap},
     fmt,
     future::Future,
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::time::timeout;
 use tracing::info;
 
 const DEADLINE: Duration = Duration::from_secs(10);
+/// Objects that are worked on at the same time.
+const AT_ONCE: usize = 4;
 /// Writes that may come at once; then there is one per second.
 const BURST: u32 = 40;
 const PER_WRITE: Duration = Duration::from_secs(1);
@@ -73,7 +77,7 @@ pub(super) struct Handout {
     compared: Option<Wanted>,
     /// The versions that were right.
     right: HashMap<Object, String>,
-    budget: Budget,
+    budget: Mutex<Budget>,
 }
 
 impl fmt::Debug for Handout {
@@ -93,7 +97,7 @@ impl Handout {
             metrics,
             compared: None,
             right: HashMap::new(),
-            budget: Budget::new(Instant::now()),
+            budget: Mutex::new(Budget::new(Instant::now())),
         }
     }
 
@@ -104,13 +108,22 @@ impl Handout {
 
     /// Writes what is not right. All objects are tried; the first failure is told.
     pub(super) async fn give(&mut self, seen: &Seen, wanted: &Wanted) -> Result<(), HandOutError> {
+        let objects = self.unverified(seen, wanted);
+        let this = &*self;
+        let given: Vec<_> = stream::iter(objects)
+            .map(|object| async move {
+                let given = match &object {
+                    Object::Secret => Ok(String::new()),
+                    Object::Configuration(configuration) => this.give_configuration(*configuration, wanted).await,
+                    Object::Crd(name) => this.give_crd(name, wanted).await,
+                };
+                (object, given)
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
         let mut result = Ok(());
-        for object in self.unverified(seen, wanted) {
-            let given = match &object {
-                Object::Secret => continue,
-                Object::Configuration(configuration) => self.give_configuration(*configuration, wanted).await,
-                Object::Crd(name) => self.give_crd(name, wanted).await,
-            };
+        for (object, given) in given {
             match given {
                 Ok(version) => {
                     self.right.insert(object, version);
@@ -168,11 +181,7 @@ impl Handout {
         configurations.chain(crds).filter(|object| !is_right(object)).collect()
     }
 
-    async fn give_configuration(
-        &mut self,
-        configuration: Configuration,
-        wanted: &Wanted,
-    ) -> Result<String, HandOutError> {
+    async fn give_configuration(&self, configuration: Configuration, wanted: &Wanted) -> Result<String, HandOutError> {
         let live = self.configuration(configuration).await?;
         let wanted = configurations::Wanted {
             endpoint: &wanted.endpoint,
@@ -206,7 +215,7 @@ impl Handout {
         Ok(written.metadata.resource_version.unwrap_or_default())
     }
 
-    async fn give_crd(&mut self, name: &str, wanted: &Wanted) -> Result<String, HandOutError> {
+    async fn give_crd(&self, name: &str, wanted: &Wanted) -> Result<String, HandOutError> {
         let crd = self.crd(name).await?;
         let version = crd.metadata.resource_version.unwrap_or_default();
         let Some(conversion) = crds::rewritten(&crd.spec.conversion, &wanted.endpoint, &wanted.ca_bundle) else {
@@ -229,8 +238,9 @@ impl Handout {
         Ok(written.metadata.resource_version.unwrap_or_default())
     }
 
-    fn spend(&mut self, object: &str) -> Result<(), HandOutError> {
-        if self.budget.spend(Instant::now()) {
+    fn spend(&self, object: &str) -> Result<(), HandOutError> {
+        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        if budget.spend(Instant::now()) {
             Ok(())
         } else {
             Err(HandOutError::Contended(object.to_owned()))

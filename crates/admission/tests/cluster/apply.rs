@@ -63,7 +63,13 @@ fn given_manifests_are_applied_again_and_in_a_newer_form_then_no_call_fails_and_
     run_test(Duration::from_secs(240), async {
         let installation = Arc::new(Installation::bare("apply").await);
         let list = |items: Vec<Value>| json!({"apiVersion": "v1", "kind": "List", "items": items});
-        let mut manifests: Vec<Value> = CRDS.iter().map(|plural| crd(plural)).collect();
+        let our_service = |mut crd: Value| {
+            let service = &mut crd["spec"]["conversion"]["webhook"]["clientConfig"]["service"];
+            service["namespace"] = json!(installation.namespace.name());
+            service["name"] = json!("hooks");
+            crd
+        };
+        let mut manifests: Vec<Value> = CRDS.iter().map(|plural| our_service(crd(plural))).collect();
         for configuration in Configuration::BOTH {
             let mut manifest = installation.manifest(configuration);
             // Only the chart resets the template; manifests that people keep do not mention it.
@@ -71,8 +77,7 @@ fn given_manifests_are_applied_again_and_in_a_newer_form_then_no_call_fails_and_
             manifests.push(manifest);
         }
         kubectl_apply(list(manifests.clone())).await;
-        installation.install_crds().await;
-        let manager = installation.start().await;
+        let manager = installation.start_behind_service().await;
         let load = Load::start(&installation);
         load.more(30).await;
 
@@ -113,7 +118,7 @@ fn given_manifests_are_applied_again_and_in_a_newer_form_then_no_call_fails_and_
         manager.stop().await;
 
         // It still counts after a restart.
-        let manager = installation.start().await;
+        let manager = installation.start_behind_service().await;
         settled(&installation, "the newer manifest still counts", |live| {
             live.entry("mnodeimage.kb.io").is_none() && live.entry("mnew.kb.io").is_some()
         })

@@ -211,7 +211,7 @@ fn given_a_kind_is_installed_later_then_the_paths_that_need_it_become_live() {
                 .entry("mpod.kb.io")
         };
         assert_eq!(entry().await, None);
-        installation.install_crds().await;
+        installation.install_crds(&["sidecarsets"]).await;
         eventually(PATIENCE, "the pod entry is there", || async {
             entry().await.map(|_| ()).ok_or_else(|| NotYet::new("not there"))
         })

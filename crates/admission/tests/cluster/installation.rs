@@ -7,7 +7,8 @@ use k8s_openapi::{
     ByteString,
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-        core::v1::{Pod, Secret},
+        core::v1::{Pod, Secret, Service},
+        discovery::v1::EndpointSlice,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -50,7 +51,7 @@ impl Installation {
     /// CRDs, both webhook configurations and an empty Secret.
     pub(super) async fn new(test: &str) -> Self {
         let this = Self::bare(test).await;
-        this.install_crds().await;
+        this.install_crds(&CRDS).await;
         for configuration in Configuration::BOTH {
             this.apply_configuration(configuration, this.manifest(configuration))
                 .await;
@@ -76,9 +77,9 @@ impl Installation {
         }
     }
 
-    pub(super) async fn install_crds(&self) {
+    pub(super) async fn install_crds(&self, plurals: &[&str]) {
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        for plural in CRDS {
+        for plural in plurals {
             let crd = crd(plural);
             let name = crd["metadata"]["name"].as_str().unwrap().to_owned();
             let params = PatchParams::apply("tests").force();
@@ -102,8 +103,8 @@ impl Installation {
     /// The configuration as the chart has it, but for this namespace only.
     pub(super) fn manifest(&self, configuration: Configuration) -> Value {
         let place = Place {
-            namespace: "not-yet-known",
-            service: "placeholder",
+            namespace: self.namespace.name(),
+            service: "hooks",
             timeout: json!(10),
         };
         let here = json!({"matchLabels": {"kubernetes.io/metadata.name": self.namespace.name()}});
@@ -175,6 +176,39 @@ impl Installation {
 
     pub(super) async fn start(&self) -> Manager {
         self.start_with(self.settings(), Gates::default()).await.unwrap()
+    }
+
+    /// As in a cluster: called through a Service. The Service leads to an address of this machine.
+    pub(super) async fn start_behind_service(&self) -> Manager {
+        let settings = Settings {
+            host: None,
+            service_name: "hooks".to_owned(),
+            ..self.settings()
+        };
+        let manager = self.start_with(settings, Gates::default()).await.unwrap();
+        let port = manager.admission.port();
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hooks"}, "spec": {
+            "ports": [{"port": 443, "targetPort": port}],
+        }});
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "hooks", "labels": {"kubernetes.io/service-name": "hooks"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [own_address()], "conditions": {"ready": true}}],
+            "ports": [{"port": port}],
+        });
+        let params = PatchParams::apply("tests").force();
+        let services: Api<Service> = self.namespace.api();
+        services.patch("hooks", &params, &Patch::Apply(&service)).await.unwrap();
+        let slices: Api<EndpointSlice> = self.namespace.api();
+        slices.patch("hooks", &params, &Patch::Apply(&slice)).await.unwrap();
+        // The API server learns of the Service a moment later.
+        eventually(PATIENCE, "calls arrive", || async {
+            self.try_pod(true).await?;
+            Ok(())
+        })
+        .await;
+        manager
     }
 
     pub(super) async fn start_with(&self, settings: Settings, gates: Gates) -> Result<Manager, AdmissionError> {
@@ -315,6 +349,14 @@ impl Live {
             .map(|entry| decoded(&entry["clientConfig"]["caBundle"]))
             .collect()
     }
+}
+
+/// An address of this machine that is not the loopback; Kubernetes takes no other for an endpoint.
+fn own_address() -> String {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent; the kernel only chooses the way.
+    socket.connect("192.0.2.1:9").expect("a route out of this machine");
+    socket.local_addr().unwrap().ip().to_string()
 }
 
 pub(super) fn decoded(base64: &Value) -> Vec<u8> {

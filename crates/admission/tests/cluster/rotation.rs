@@ -66,11 +66,18 @@ impl Load {
     }
 
     /// Ends it; not one call may have failed.
-    pub(super) async fn end(self) {
+    pub(super) async fn end(mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for task in self.tasks {
+        for task in self.tasks.drain(..) {
             assert_eq!(task.await.unwrap(), Vec::<String>::new());
         }
+    }
+}
+
+impl Drop for Load {
+    /// A test that fails must not go on, or the next one would never get its turn.
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 

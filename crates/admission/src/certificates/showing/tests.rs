@@ -93,6 +93,11 @@ fn given_a_new_ca_then_it_is_handed_out_before_its_certificate_is_shown() {
         ..second
     };
     assert_eq!(replica.pass(&alone, 400), (1, true, None));
+    assert_eq!(
+        replica.showing.shown(),
+        Some(&alone),
+        "what is forgotten stays forgotten"
+    );
 }
 
 #[test]
