@@ -1,2 +1,197 @@
-//! TLS server, certificate life cycle and the registry of admission handlers.
+//! Admission: the TLS server that the API server asks, its certificates, and the registry of what is asked about.
+//!
+//! [`Admission::start`] is the way in. What each kind does is declared in [`descriptor`] and decided by pure functions of `kruise-core`.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod alone;
+mod certificates;
+mod configurations;
+mod conversion;
+mod crds;
+pub mod descriptor;
+mod dispatch;
+mod endpoint;
+mod metrics;
+mod pods;
+mod readiness;
+mod review;
+mod server;
+mod settings;
+mod templates;
+mod upkeep;
+mod verdict;
+
+pub use alone::Alone;
+pub use readiness::Readiness;
+pub use review::{Request, Resource, User};
+pub use settings::{CertStore, Settings};
+pub use templates::{Judgement, Templates, Unchecked};
+pub use verdict::Verdict;
+
+use dispatch::Dispatch;
+use kruise_api::gates::Gates;
+use kube::Client;
+use metrics::Metrics;
+use prometheus::Registry;
+use server::{Farewell, Running, Server, ServingCertificate};
+use std::{io, sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    task::{JoinError, JoinHandle},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+use upkeep::{Progress, Upkeep};
+
+/// What handlers can rely on.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub gates: Gates,
+    pub templates: Templates,
+}
+
+/// Why admission does not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmissionError {
+    #[error("cannot listen on port {port}: {source}; set WEBHOOK_PORT to a free one")]
+    Port { port: u16, source: io::Error },
+    #[error("the webhooks were not ready within {time:?}: {reason}")]
+    NotReady { time: Duration, reason: String },
+    #[error("asked to stop before the webhooks were ready")]
+    Stopped,
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    #[error("{task} ended unexpectedly: {reason}")]
+    Ended { task: &'static str, reason: String },
+}
+
+/// Admission at work.
+#[derive(Debug)]
+pub struct Admission {
+    port: u16,
+    stop: CancellationToken,
+    server: Running,
+    upkeep: JoinHandle<()>,
+}
+
+impl Admission {
+    /// Takes the port, sees to certificates and webhook configurations, and answers. Returns when the API server can call us.
+    pub async fn start(
+        settings: Settings,
+        client: Client,
+        gates: Gates,
+        registry: &Registry,
+        readiness: Readiness,
+        stop: CancellationToken,
+    ) -> Result<Self, AdmissionError> {
+        let metrics = Metrics::register(registry)?;
+        let templates = Templates::new(
+            client.clone(),
+            gates,
+            settings.allow_privileged,
+            metrics.template_checks.clone(),
+        );
+        let context = Context { gates, templates };
+        let dispatch = Arc::new(Dispatch::new(descriptor::descriptors(), context, metrics.clone()));
+        let certificate = Arc::new(ServingCertificate::default());
+        let port = settings.port;
+        let in_use = |source| AdmissionError::Port { port, source };
+        let server = Server::bind(port, dispatch, certificate.clone())
+            .await
+            .map_err(in_use)?;
+        let port = server.port().map_err(in_use)?;
+        let farewell = Farewell {
+            linger: settings.linger,
+            drain: settings.drain,
+        };
+        let time = settings.initialize_timeout;
+        let (progress, mut seen) = watch::channel(Progress::NotYet("no answer from the API server".to_owned()));
+        let upkeep = Upkeep::new(client, settings, gates, port, certificate, readiness, metrics);
+        // Ends with the process, or when the start fails.
+        let running = stop.child_token();
+        let guard = running.clone().drop_guard();
+        let upkeep = tokio::spawn(upkeep.run(progress, running));
+        let ready = async {
+            tokio::select! {
+                ready = seen.wait_for(|progress| *progress == Progress::Ready) => ready.is_ok(),
+                () = stop.cancelled() => false,
+            }
+        };
+        match timeout(time, ready).await {
+            Ok(true) => {}
+            Ok(false) => return Err(AdmissionError::Stopped),
+            Err(_) => {
+                let reason = match &*seen.borrow() {
+                    Progress::NotYet(reason) => reason.clone(),
+                    Progress::Ready => String::new(),
+                };
+                return Err(AdmissionError::NotReady { time, reason });
+            }
+        }
+        let stop = guard.disarm();
+        let server = server.start(stop.clone(), farewell).map_err(server_ended)?;
+        tracing::info!(port, "the webhook server is ready");
+        Ok(Self {
+            port,
+            stop,
+            server,
+            upkeep,
+        })
+    }
+
+    /// The port of the webhook server.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Goes on until the token that [`Admission::start`] was given is cancelled and the last request is answered. Ends with an error when a part
+    /// ends by itself.
+    pub async fn wait(self) -> Result<(), AdmissionError> {
+        let Self {
+            stop,
+            mut server,
+            mut upkeep,
+            ..
+        } = self;
+        let upkeep_ended = |end: Result<(), JoinError>| AdmissionError::Ended {
+            task: "the upkeep of certificates",
+            reason: end.map_or_else(|error| error.to_string(), |()| "it was not asked to".to_owned()),
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            end = server.ended() => return Err(match end {
+                Ok(()) => server_ended("it was not asked to"),
+                Err(error) => server_ended(error),
+            }),
+            end = &mut upkeep => return Err(upkeep_ended(end)),
+        }
+        server.ended().await.map_err(server_ended)?;
+        upkeep.await.map_err(|panic| upkeep_ended(Err(panic)))
+    }
+}
+
+fn server_ended(reason: impl ToString) -> AdmissionError {
+    AdmissionError::Ended {
+        task: "the webhook server",
+        reason: reason.to_string(),
+    }
+}
+
+/// What the API server said, or why it could not be asked, with all causes: the outermost alone says only that a call failed.
+fn told(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
+    }
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.ends_with(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}

@@ -2,4 +2,5 @@
 
 pub mod cloneset_shape;
 pub mod convert;
+pub mod quantity;
 pub mod tree;

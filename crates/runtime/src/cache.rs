@@ -39,7 +39,6 @@
 
 mod decode;
 mod index;
-mod intern;
 mod kind;
 mod metrics;
 mod reflect;
@@ -56,8 +55,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use index::{Index, Keys};
-pub use intern::Shared;
+pub use index::{Index, Keys, uid_key};
 pub use kind::{Kind, Named, Version};
 pub use store::{Change, Event, Origin, Position, Store};
 pub use sync::{NotSynced, SyncState, Syncing};

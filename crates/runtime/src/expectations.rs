@@ -17,31 +17,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kruise_api::meta::Uid;
 use parking_lot::Mutex;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::time::Instant;
 
-use crate::cache::{Position, Store};
+use crate::cache::{Position, Store, Version};
 use crate::resource::ObjectKey;
 use crate::writer::Written;
-
-/// What a store knows of one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// Its UID.
-    pub uid: String,
-    /// Its version.
-    pub resource_version: u64,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-}
 
 /// Where writes become visible: any [`Store`].
 pub trait View: Send + Sync {
     /// How far it has come.
     fn position(&self) -> Position;
     /// What it knows of an object.
-    fn seen(&self, namespace: &str, name: &str) -> Option<Seen>;
+    fn seen(&self, namespace: &str, name: &str) -> Option<Version>;
 }
 
 impl<K: Send + Sync + 'static> View for Store<K> {
@@ -49,14 +39,8 @@ impl<K: Send + Sync + 'static> View for Store<K> {
         Store::position(self)
     }
 
-    fn seen(&self, namespace: &str, name: &str) -> Option<Seen> {
-        let object = self.get(namespace, name)?;
-        let version = self.version(&object);
-        Some(Seen {
-            uid: version.uid.into_owned(),
-            resource_version: version.resource_version,
-            deleting: version.deleting,
-        })
+    fn seen(&self, namespace: &str, name: &str) -> Option<Version> {
+        self.get(namespace, name).map(|object| self.version(&object))
     }
 }
 
@@ -96,10 +80,10 @@ struct Pending {
 }
 
 enum Write {
-    Changed { uid: String, version: u64 },
-    Deleted { uid: String },
+    Changed { uid: Uid, version: u64 },
+    Deleted { uid: Uid },
     MaybeCreated,
-    MaybeDeleted { uid: String },
+    MaybeDeleted { uid: Uid },
 }
 
 /// How long a write is waited for of which nobody knows whether it happened.
@@ -138,7 +122,7 @@ impl Expectations {
     /// Remembers that an object was created or changed on behalf of `key`.
     pub fn changed<V: View + Clone + 'static>(&self, key: &ObjectKey, view: &V, namespace: &str, written: &Written) {
         let write = Write::Changed {
-            uid: written.uid.clone(),
+            uid: written.uid.as_str().into(),
             version: written.resource_version.parse().unwrap_or(0),
         };
         self.remember(key, view, ObjectKey::new(namespace, &written.name), write);
@@ -146,7 +130,7 @@ impl Expectations {
 
     /// Remembers that an object was deleted on behalf of `key`.
     pub fn deleted<V: View + Clone + 'static>(&self, key: &ObjectKey, view: &V, object: &ObjectKey, uid: &str) {
-        let write = Write::Deleted { uid: uid.to_owned() };
+        let write = Write::Deleted { uid: uid.into() };
         self.remember(key, view, object.clone(), write);
     }
 
@@ -157,7 +141,7 @@ impl Expectations {
 
     /// Remembers that an object may have been deleted on behalf of `key`: the answer was lost.
     pub fn maybe_deleted<V: View + Clone + 'static>(&self, key: &ObjectKey, view: &V, object: &ObjectKey, uid: &str) {
-        let write = Write::MaybeDeleted { uid: uid.to_owned() };
+        let write = Write::MaybeDeleted { uid: uid.into() };
         self.remember(key, view, object.clone(), write);
     }
 

@@ -60,10 +60,7 @@ where
 
     /// Adds a key now.
     pub fn add(&self, key: T, priority: Priority) {
-        let added = self.change(|state, now| state.add(key, priority, now));
-        if added {
-            self.0.meter.adds.inc();
-        }
+        self.change(|state, now| state.add(key, priority, now));
     }
 
     /// Adds a key after a while.
@@ -91,8 +88,9 @@ where
                 if state.is_shut_down() {
                     return None;
                 }
-                let now = Instant::now().into_std();
-                if let Some((key, priority, waited)) = state.take(now) {
+                let taken = state.take(Instant::now().into_std());
+                self.0.meter.adds.inc_by(state.added());
+                if let Some((key, priority, waited)) = taken {
                     self.0.meter.depth.set(state.len() as i64);
                     self.0.meter.waited.observe(waited.as_secs_f64());
                     return Some(Taken {
@@ -134,6 +132,7 @@ where
     fn change<R>(&self, change: impl FnOnce(&mut State<T>, std::time::Instant) -> R) -> R {
         let mut state = self.0.state.lock();
         let result = change(&mut state, Instant::now().into_std());
+        self.0.meter.adds.inc_by(state.added());
         self.0.meter.depth.set(state.len() as i64);
         drop(state);
         self.0.changed.notify_one();

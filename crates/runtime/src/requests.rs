@@ -95,3 +95,47 @@ where
         .boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::http::StatusCode;
+    use axum::routing::get;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn given_requests_then_each_is_counted_by_its_code_also_without_an_answer() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let host = listener.local_addr().expect("an address").to_string();
+        let routes = Router::new()
+            .route("/good", get(|| async { "{}" }))
+            .route("/bad", get(|| async { (StatusCode::CONFLICT, "{}") }));
+        let server = tokio::spawn(async move { axum::serve(listener, routes).await });
+        let registry = Registry::new();
+        let metrics = RequestMetrics::new(&registry).expect("metrics");
+        let config = Config::new(format!("http://{host}").parse().expect("an address"));
+        let client = metrics.client(config.clone()).expect("a client");
+        for path in ["/good", "/good", "/bad"] {
+            let request = Request::get(path).body(Vec::new()).expect("a request");
+            let _ = client.request_text(request).await;
+        }
+        server.abort();
+        let _ = server.await;
+        // A client of its own, as the first one's connections may outlive the server's task.
+        let unreachable = Config::new("http://127.0.0.1:1".parse().expect("an address"));
+        let request = Request::get("/good").body(Vec::new()).expect("a request");
+        let lonely = metrics.client(unreachable).expect("a client");
+        lonely.request_text(request).await.expect_err("nobody is there");
+        let text = crate::metrics::render(&registry).expect("text");
+        for (code, host, count) in [
+            ("200", host.as_str(), 2),
+            ("409", &host, 1),
+            ("<error>", "127.0.0.1:1", 1),
+        ] {
+            let line =
+                format!("rest_client_requests_total{{code=\"{code}\",host=\"{host}\",method=\"GET\"}} {count}\n");
+            assert!(text.contains(&line), "{line} is missing in:\n{text}");
+        }
+    }
+}

@@ -152,6 +152,8 @@ pub const PULLING_IMAGE_BY_DAEMON: &str = "kruise-daemon";
 
 /// On both webhook configurations: the entries that the live ones are made from (JSON).
 pub const WEBHOOK_TEMPLATE: &str = "template";
+/// On both webhook configurations: hash of what we made of the template; tells a newer manifest from our own writing.
+pub const WEBHOOK_TEMPLATE_HASH: &str = "kruise.io/webhook-template-hash";
 /// `true` on the StorageClass that claims without a class get.
 pub const DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// Revision number of a ReplicaSet within its Deployment.

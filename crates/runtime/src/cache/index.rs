@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io::Write as _;
+
+use kruise_api::meta::Uid;
 
 /// A way to find objects: a name, and the keys under which an object is found.
 ///
@@ -50,6 +53,21 @@ impl<K> fmt::Debug for Index<K> {
     }
 }
 
+/// Gives a UID as a key, without memory of its own.
+pub fn uid_key(uid: &Uid, key: &mut dyn FnMut(&str)) {
+    let mut room = [0; 36];
+    let mut left = room.as_mut_slice();
+    if write!(left, "{uid}").is_err() {
+        // Not a UUID, and longer than one.
+        key(&uid.to_string());
+        return;
+    }
+    let used = 36 - left.len();
+    if let Ok(text) = std::str::from_utf8(&room[..used]) {
+        key(text);
+    }
+}
+
 /// The places of objects under each key, sorted: a number is four bytes, and most sets are small.
 #[derive(Default)]
 pub(super) struct Postings {
@@ -91,5 +109,20 @@ impl Postings {
             .iter()
             .map(|(key, places)| (&**key, places.clone()))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_any_uid_then_its_key_is_its_text() {
+        let long = "x".repeat(100);
+        for text in ["", "x", "0b1d0f4e-8a27-4d4c-a6d2-0c5b1b3f5d11", "not-a-uuid", &long] {
+            let mut keys = Vec::new();
+            uid_key(&Uid::from(text), &mut |key| keys.push(key.to_owned()));
+            assert_eq!(keys, [text]);
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! How a kind is kept: which resource it is, how its objects are told apart, and by what they are found.
 
-use std::borrow::Cow;
 use std::fmt;
 
+use kruise_api::meta::{Meta, Uid};
 use kube::ResourceExt as _;
 
 use super::index::Index;
@@ -18,21 +18,41 @@ pub struct Named<'a> {
 }
 
 /// Which version of which object this is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version<'a> {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
     /// `metadata.uid`.
-    pub uid: Cow<'a, str>,
+    pub uid: Uid,
     /// `metadata.resourceVersion` as a number; 0 when it is none. Later writes have higher numbers.
     pub resource_version: u64,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
 }
 
+/// From the small metadata that projections have.
+impl<'a> From<&'a Meta> for Named<'a> {
+    fn from(meta: &'a Meta) -> Self {
+        Self {
+            namespace: &meta.namespace,
+            name: &meta.name,
+        }
+    }
+}
+
+impl From<&Meta> for Version {
+    fn from(meta: &Meta) -> Self {
+        Self {
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version,
+            deleting: meta.is_deleting(),
+        }
+    }
+}
+
 /// A kind of the cache: `Kind::<Pod>::of()` for types that kube knows, [`Kind::projected`] for all others.
 pub struct Kind<K> {
     resource: Resource,
     name: fn(&K) -> Named<'_>,
-    version: fn(&K) -> Version<'_>,
+    version: fn(&K) -> Version,
     indexes: Vec<Index<K>>,
     labels: Option<String>,
     fields: Option<String>,
@@ -53,7 +73,7 @@ impl<K> Kind<K> {
     }
 
     /// A kind of which only some fields are kept.
-    pub fn projected(resource: Resource, name: fn(&K) -> Named<'_>, version: fn(&K) -> Version<'_>) -> Self {
+    pub fn projected(resource: Resource, name: fn(&K) -> Named<'_>, version: fn(&K) -> Version) -> Self {
         Self {
             resource,
             name,
@@ -102,7 +122,7 @@ impl<K> Kind<K> {
         (self.name)(object)
     }
 
-    pub(super) fn version<'a>(&self, object: &'a K) -> Version<'a> {
+    pub(super) fn version(&self, object: &K) -> Version {
         (self.version)(object)
     }
 
@@ -129,10 +149,10 @@ fn name_of<K: kube::Resource>(object: &K) -> Named<'_> {
     }
 }
 
-fn version_of<K: kube::Resource>(object: &K) -> Version<'_> {
+fn version_of<K: kube::Resource>(object: &K) -> Version {
     let meta = object.meta();
     Version {
-        uid: Cow::Borrowed(meta.uid.as_deref().unwrap_or_default()),
+        uid: meta.uid.as_deref().unwrap_or_default().into(),
         resource_version: object.resource_version().and_then(|v| v.parse().ok()).unwrap_or(0),
         deleting: meta.deletion_timestamp.is_some(),
     }

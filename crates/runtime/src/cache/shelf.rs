@@ -152,7 +152,6 @@ impl<K> Shelf<K> {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
@@ -183,11 +182,10 @@ mod tests {
                 name: &thing.name,
             }
         }
-        fn version(thing: &Thing) -> Version<'_> {
+        fn version(thing: &Thing) -> Version {
             Version {
-                uid: Cow::Borrowed(""),
                 resource_version: thing.version,
-                deleting: false,
+                ..Version::default()
             }
         }
         let resource = Resource::namespaced("", "v1", "Thing", "things");

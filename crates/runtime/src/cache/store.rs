@@ -188,7 +188,7 @@ impl<K: Send + Sync + 'static> Store<K> {
     }
 
     /// Version of an object of this kind.
-    pub fn version<'a>(&self, object: &'a K) -> Version<'a> {
+    pub fn version(&self, object: &K) -> Version {
         self.0.kind.version(object)
     }
 

@@ -28,6 +28,7 @@ pub struct State<T> {
     numbers: u64,
     changes_in_a_row: u32,
     shut_down: bool,
+    added: u64,
     back_off: BackOff<T>,
     bucket: Bucket,
 }
@@ -70,6 +71,7 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
             numbers: 0,
             changes_in_a_row: 0,
             shut_down: false,
+            added: 0,
             back_off: BackOff::new(&limits),
             bucket: Bucket::new(limits.rate, limits.burst),
         }
@@ -77,9 +79,12 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
 
     /// Adds a key; false when it was waiting already.
     pub fn add(&mut self, key: T, priority: Priority, now: Instant) -> bool {
-        if self.shut_down {
-            return false;
-        }
+        let added = !self.shut_down && self.insert(key, priority, now);
+        self.added += u64::from(added);
+        added
+    }
+
+    fn insert(&mut self, key: T, priority: Priority, now: Instant) -> bool {
         let number = self.number();
         let entry = self.entries.entry(key.clone()).or_default();
         if entry.taken.is_some() {
@@ -218,6 +223,11 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
     /// Whether it was shut down.
     pub fn is_shut_down(&self) -> bool {
         self.shut_down
+    }
+
+    /// How many keys were added since this was last asked, those whose time had come included.
+    pub fn added(&mut self) -> u64 {
+        std::mem::take(&mut self.added)
     }
 
     /// How long the keys in flight have been worked on.

@@ -1,6 +1,5 @@
 //! The cache: index, re-list, deletions that nobody watched, kinds that come late, objects that cannot be read, many objects.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -194,9 +193,9 @@ fn gadgets(group: &'static str) -> Kind<Gadget> {
             name: &gadget.metadata.name,
         }
     }
-    fn version(gadget: &Gadget) -> Version<'_> {
+    fn version(gadget: &Gadget) -> Version {
         Version {
-            uid: Cow::Borrowed(&gadget.metadata.uid),
+            uid: gadget.metadata.uid.as_str().into(),
             resource_version: gadget.metadata.resource_version.parse().unwrap_or(0),
             deleting: false,
         }

@@ -4,5 +4,6 @@ mod cache;
 mod controller;
 mod events;
 mod lease;
+mod refusals;
 mod support;
 mod writer;

@@ -13,7 +13,7 @@ use kruise_testkit::eventually::{NotYet, eventually, run_test};
 use kruise_testkit::faults::Faults;
 use kruise_testkit::namespace::{FreshNamespace, fresh};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{Api, Client, Config};
 use prometheus::Registry;
 use serde_json::{Value, json};
 
@@ -176,4 +176,10 @@ pub(crate) async fn config() -> Config {
     let kubeconfig = Kubeconfig::read_from(cluster::kubeconfig()).expect("a kubeconfig");
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     config.expect("a configuration")
+}
+
+/// What stands in a ConfigMap.
+pub(crate) async fn map_data(world: &World, name: &str) -> Value {
+    let api: Api<ConfigMap> = world.namespace.api();
+    serde_json::to_value(api.get(name).await.expect("a ConfigMap").data).expect("JSON")
 }

@@ -1,0 +1,233 @@
+//! What the platform has to know of each kind, and of each built-in resource that we touch.
+//!
+//! [`DESCRIPTORS`] is the only list: the paths of the webhook server, both webhook configurations, the rights of the manager, the
+//! controllers with their flags, and which CRDs we convert are read from it. A test compares all of these with tables that were copied from the
+//! contract.
+//!
+//! A kind whose rules are not built yet has [`Handler::NotBuilt`]: its path is served and allows everything as it is.
+
+mod builtin;
+mod derived;
+mod ours;
+
+pub use derived::{Configuration, Place, Rule, Webhook, controllers, live_paths, rules, webhooks};
+
+use crate::{Context, Request, Verdict};
+use futures::future::BoxFuture;
+use kruise_api::{
+    gates::{Gate, Gates},
+    registry::{Conversion, KindInfo},
+};
+use std::fmt;
+
+/// Every kind and every built-in resource that we know.
+pub static DESCRIPTORS: &[&[Descriptor]] = &[ours::KINDS, builtin::RESOURCES];
+
+/// All descriptors, ours first.
+pub fn descriptors() -> impl Iterator<Item = &'static Descriptor> {
+    DESCRIPTORS.iter().copied().flatten()
+}
+
+/// What has to be known of one kind.
+#[derive(Debug)]
+pub struct Descriptor {
+    pub resource: Resource,
+    /// Changes objects on their way in.
+    pub mutate: Option<Hook>,
+    /// Allows or refuses what is done to objects.
+    pub validate: Option<Hook>,
+    /// Without these gates objects of the kind are refused.
+    pub gates: Needs,
+    /// Status code of a refusal because of the object's fields.
+    pub invalid: u16,
+    pub controllers: &'static [Controller],
+    /// What the manager may do with it.
+    pub grants: &'static [Grant],
+}
+
+/// What a descriptor is about.
+#[derive(Debug, Clone, Copy)]
+pub enum Resource {
+    /// A kind of ours.
+    Ours(&'static KindInfo),
+    /// A resource that the API server brings along.
+    BuiltIn {
+        group: &'static str,
+        versions: &'static [&'static str],
+        plural: &'static str,
+    },
+}
+
+impl Resource {
+    pub fn group(&self) -> &'static str {
+        match self {
+            Self::Ours(kind) => kind.group,
+            Self::BuiltIn { group, .. } => group,
+        }
+    }
+
+    pub fn plural(&self) -> &'static str {
+        match self {
+            Self::Ours(kind) => kind.plural,
+            Self::BuiltIn { plural, .. } => plural,
+        }
+    }
+
+    pub fn versions(&self) -> Vec<&'static str> {
+        match self {
+            Self::Ours(kind) => kind.versions.iter().map(|version| version.name).collect(),
+            Self::BuiltIn { versions, .. } => versions.to_vec(),
+        }
+    }
+
+    /// Whether our CRD says that we convert between its versions.
+    pub fn converts(&self) -> bool {
+        matches!(self, Self::Ours(kind) if kind.conversion == Conversion::Webhook)
+    }
+}
+
+/// Name of the CRD of a kind.
+pub fn crd_name(kind: &KindInfo) -> String {
+    format!("{}.{}", kind.plural, kind.group)
+}
+
+/// The gates without which a kind is refused, and how.
+#[derive(Debug, Clone, Copy)]
+pub enum Needs {
+    Nothing,
+    /// All of these: 403.
+    All(&'static [Gate]),
+    /// One of these: 400.
+    Any(&'static [Gate]),
+}
+
+impl Needs {
+    /// The status code and message of the refusal, when gates are missing.
+    pub fn missing(&self, gates: Gates) -> Option<(u16, String)> {
+        let (code, missing) = match self {
+            Self::Nothing => return None,
+            Self::All(needed) => (403, needed.iter().find(|gate| !gates.enabled(**gate))),
+            Self::Any(needed) if needed.iter().any(|gate| gates.enabled(*gate)) => return None,
+            Self::Any(needed) => (400, needed.first()),
+        };
+        missing.map(|gate| (code, format!("feature-gate {gate} is not enabled")))
+    }
+}
+
+/// One path of the webhook server.
+#[derive(Debug)]
+pub struct Hook {
+    pub path: &'static str,
+    /// Path under which older charts know it.
+    pub alias: Option<&'static str>,
+    /// Entries of the webhook configuration that lead here.
+    pub entries: &'static [Entry],
+    pub live: Live,
+    pub reach: Reach,
+    pub handler: Handler,
+}
+
+/// One entry of a webhook configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub name: &'static str,
+    /// `/eviction`, or nothing for the resource itself.
+    pub subresource: &'static str,
+    pub operations: &'static [Operation],
+}
+
+/// What is done to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// When entries that lead to a path are kept in the webhook configurations.
+#[derive(Debug, Clone, Copy)]
+pub enum Live {
+    Always,
+    /// With this gate.
+    Gated(Gate),
+    /// With this gate, and while the CRD of this kind is installed.
+    GatedAndServed(Gate, &'static KindInfo),
+}
+
+impl Live {
+    /// Whether the path is live; `served` tells whether the CRD of this name is installed.
+    pub fn is_live(self, gates: Gates, served: impl Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Gated(gate) => gates.enabled(gate),
+            Self::GatedAndServed(gate, kind) => gates.enabled(gate) && served(&crd_name(kind)),
+        }
+    }
+}
+
+/// Which objects reach an entry, and what happens when we cannot be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// All; the request fails.
+    All,
+    /// Not those of the system's namespaces and of our own, so that we can always start; the request fails.
+    Pods,
+    /// Only objects with the protection label, and none of the system's namespace; the request goes on.
+    Protected,
+}
+
+/// What answers a request.
+pub enum Handler {
+    /// Nothing yet: everything is allowed as it is.
+    NotBuilt,
+    /// Decides at once.
+    Now(fn(&Request<'_>, &Context) -> Verdict),
+    /// Has to ask the API server first.
+    Later(for<'a> fn(&'a Request<'a>, &'a Context) -> BoxFuture<'a, Verdict>),
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotBuilt => "NotBuilt",
+            Self::Now(_) => "Now",
+            Self::Later(_) => "Later",
+        })
+    }
+}
+
+/// A controller of the manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Controller {
+    /// Its name in metrics, events and the user agent.
+    pub name: &'static str,
+    /// It runs only with these gates: one of each group.
+    pub gates: &'static [&'static [Gate]],
+    /// The flag for its workers; some have a fixed number.
+    pub workers_flag: Option<&'static str>,
+    /// Workers unless the flag says otherwise.
+    pub workers: i64,
+    /// Whether the `--rate-limiter-*` flags count for it.
+    pub rate_limited: bool,
+}
+
+/// A right of the manager.
+#[derive(Debug, Clone, Copy)]
+pub struct Grant {
+    /// `/status` and the like, or nothing for the resource itself.
+    pub subresource: &'static str,
+    pub verbs: &'static [&'static str],
+}
+
+#[cfg(test)]
+mod tests;

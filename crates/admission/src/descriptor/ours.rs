@@ -1,0 +1,360 @@
+//! Our own kinds.
+
+use super::{
+    Controller, Descriptor, Entry, Grant, Handler, Hook, Live, Needs,
+    Operation::{self, Create, Delete, Update},
+    Reach, Resource,
+};
+use kruise_api::{
+    advancedcronjob, broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob, gates::Gate,
+    imagelistpulljob, imagepulljob, names::component::controller, nodeimage, nodepodprobe, persistentpodstate,
+    podprobemarker, podunavailablebudget, registry::KindInfo, resourcedistribution, sidecarset, statefulset,
+    uniteddeployment, workloadspread,
+};
+
+pub(super) const KINDS: &[Descriptor] = &[
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-advancedcronjob",
+            Some("/mutate-apps-kruise-io-v1alpha1-advancedcronjob"),
+            &[entry("madvancedcronjob.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-advancedcronjob",
+            Some("/validate-apps-kruise-io-v1alpha1-advancedcronjob"),
+            &[entry("vadvancedcronjob.kb.io", CU)],
+        )),
+        controllers: &[tuned(controller::ADVANCED_CRON_JOB, "advancedcronjob-workers")],
+        ..kind(&advancedcronjob::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-broadcastjob",
+            Some("/mutate-apps-kruise-io-v1alpha1-broadcastjob"),
+            &[entry("mbroadcastjob.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-broadcastjob",
+            Some("/validate-apps-kruise-io-v1alpha1-broadcastjob"),
+            &[entry("vbroadcastjob.kb.io", CU)],
+        )),
+        controllers: &[limited(tuned(controller::BROADCAST_JOB, "broadcastjob-workers"))],
+        ..kind(&broadcastjob::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-cloneset",
+            Some("/mutate-apps-kruise-io-v1alpha1-cloneset"),
+            &[entry("mcloneset.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-cloneset",
+            Some("/validate-apps-kruise-io-v1alpha1-cloneset"),
+            &[entry("vcloneset.kb.io", CUD)],
+        )),
+        controllers: &[limited(tuned(controller::CLONE_SET, "cloneset-workers"))],
+        ..kind(&cloneset::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-containerrecreaterequest",
+            Some("/mutate-apps-kruise-io-v1alpha1-containerrecreaterequest"),
+            &[entry("mcontainerrecreaterequest.kb.io", CU)],
+        )),
+        gates: Needs::All(&[Gate::KruiseDaemon]),
+        controllers: &[Controller {
+            gates: &[&[Gate::KruiseDaemon]],
+            ..tuned(controller::CONTAINER_RECREATE_REQUEST, "crr-workers")
+        }],
+        ..kind(&containerrecreaterequest::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-daemonset",
+            Some("/mutate-apps-kruise-io-v1alpha1-daemonset"),
+            &[entry("mdaemonset.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-daemonset",
+            Some("/validate-apps-kruise-io-v1alpha1-daemonset"),
+            &[entry("vdaemonset.kb.io", CU)],
+        )),
+        controllers: &[limited(tuned(controller::DAEMON_SET, "daemonset-workers"))],
+        ..kind(&daemonset::KIND)
+    },
+    Descriptor {
+        validate: Some(hook(
+            "/validate-apps-kruise-io-v1alpha1-ephemeraljob",
+            None,
+            &[entry("vephemeraljobs.kb.io", CU)],
+        )),
+        invalid: 400,
+        controllers: &[fixed(controller::EPHEMERAL_JOB, 10)],
+        // Its objects are made by users only.
+        grants: &[
+            grant("", &["delete", "get", "list", "patch", "update", "watch"]),
+            grant("/finalizers", CHANGE),
+            grant("/status", CHANGE),
+        ],
+        ..kind(&ephemeraljob::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-imagelistpulljob",
+            Some("/mutate-apps-kruise-io-v1alpha1-imagelistpulljob"),
+            &[entry("mimagelistpulljob-v1beta1.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-imagelistpulljob",
+            Some("/validate-apps-kruise-io-v1alpha1-imagelistpulljob"),
+            &[entry("vimagelistpulljob-v1beta1.kb.io", CU)],
+        )),
+        gates: Needs::All(&[Gate::KruiseDaemon, Gate::ImagePullJobGate]),
+        invalid: 400,
+        controllers: &[Controller {
+            gates: &[&[Gate::KruiseDaemon], &[Gate::ImagePullJobGate]],
+            ..fixed(controller::IMAGE_LIST_PULL_JOB, 3)
+        }],
+        ..kind(&imagelistpulljob::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-imagepulljob",
+            Some("/mutate-apps-kruise-io-v1alpha1-imagepulljob"),
+            &[entry("mimagepulljob-v1beta1.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-imagepulljob",
+            Some("/validate-apps-kruise-io-v1alpha1-imagepulljob"),
+            &[entry("vimagepulljob-v1beta1.kb.io", CU)],
+        )),
+        gates: Needs::All(&[Gate::KruiseDaemon, Gate::ImagePullJobGate]),
+        invalid: 400,
+        controllers: &[Controller {
+            gates: &[&[Gate::KruiseDaemon], &[Gate::ImagePullJobGate]],
+            ..tuned(controller::IMAGE_PULL_JOB, "imagepulljob-workers")
+        }],
+        ..kind(&imagepulljob::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-nodeimage",
+            Some("/mutate-apps-kruise-io-v1alpha1-nodeimage"),
+            &[entry("mnodeimage.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-nodeimage",
+            Some("/validate-apps-kruise-io-v1alpha1-nodeimage"),
+            &[entry("vnodeimage.kb.io", CU)],
+        )),
+        gates: Needs::All(&[Gate::KruiseDaemon]),
+        invalid: 400,
+        controllers: &[Controller {
+            gates: &[&[Gate::KruiseDaemon]],
+            ..tuned(controller::NODE_IMAGE, "nodeimage-workers")
+        }],
+        ..kind(&nodeimage::KIND)
+    },
+    Descriptor {
+        controllers: &[Controller {
+            gates: &[&[Gate::PodProbeMarkerGate], &[Gate::KruiseDaemon]],
+            ..limited(tuned(controller::NODE_POD_PROBE, "nodepodprobe-workers"))
+        }],
+        ..kind(&nodepodprobe::KIND)
+    },
+    Descriptor {
+        validate: Some(hook(
+            "/validate-apps-kruise-io-persistentpodstate",
+            None,
+            &[entry("vpersistentpodstate.kb.io", CU)],
+        )),
+        invalid: 400,
+        controllers: &[limited(tuned(
+            controller::PERSISTENT_POD_STATE,
+            "persistentpodstate-workers",
+        ))],
+        ..kind(&persistentpodstate::KIND)
+    },
+    Descriptor {
+        validate: Some(hook(
+            "/validate-apps-kruise-io-podprobemarker",
+            None,
+            &[entry("vpodprobemarker.kb.io", CU)],
+        )),
+        gates: Needs::All(&[Gate::KruiseDaemon, Gate::PodProbeMarkerGate]),
+        invalid: 400,
+        controllers: &[Controller {
+            gates: &[&[Gate::PodProbeMarkerGate]],
+            ..limited(tuned(controller::POD_PROBE_MARKER, "podprobemarker-workers"))
+        }],
+        ..kind(&podprobemarker::KIND)
+    },
+    Descriptor {
+        validate: Some(hook(
+            "/validate-apps-kruise-io-resourcedistribution",
+            Some("/validate-apps-kruise-io-v1alpha1-resourcedistribution"),
+            &[entry("vresourcedistribution.kb.io", CU)],
+        )),
+        gates: Needs::All(&[Gate::ResourceDistributionGate]),
+        controllers: &[Controller {
+            gates: &[&[Gate::ResourceDistributionGate]],
+            ..limited(tuned(controller::RESOURCE_DISTRIBUTION, "resourcedistribution-workers"))
+        }],
+        grants: &[grant("", READ), grant("/status", CHANGE), grant("/finalizers", UPDATE)],
+        ..kind(&resourcedistribution::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-sidecarset",
+            Some("/mutate-apps-kruise-io-v1alpha1-sidecarset"),
+            &[entry("msidecarset.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-sidecarset",
+            Some("/validate-apps-kruise-io-v1alpha1-sidecarset"),
+            &[entry("vsidecarset.kb.io", CU)],
+        )),
+        controllers: &[limited(tuned(controller::SIDECAR_SET, "sidecarset-workers"))],
+        ..kind(&sidecarset::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-statefulset",
+            None,
+            &[entry("mstatefulset.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-statefulset",
+            None,
+            &[entry("vstatefulset.kb.io", CUD)],
+        )),
+        controllers: &[limited(tuned(controller::STATEFUL_SET, "statefulset-workers"))],
+        ..kind(&statefulset::KIND)
+    },
+    Descriptor {
+        mutate: Some(hook(
+            "/mutate-apps-kruise-io-uniteddeployment",
+            Some("/mutate-apps-kruise-io-v1alpha1-uniteddeployment"),
+            &[entry("muniteddeployment.kb.io", CU)],
+        )),
+        validate: Some(hook(
+            "/validate-apps-kruise-io-uniteddeployment",
+            Some("/validate-apps-kruise-io-v1alpha1-uniteddeployment"),
+            &[entry("vuniteddeployment.kb.io", CUD)],
+        )),
+        controllers: &[limited(tuned(
+            controller::UNITED_DEPLOYMENT,
+            "uniteddeployment-workers",
+        ))],
+        ..kind(&uniteddeployment::KIND)
+    },
+    Descriptor {
+        validate: Some(hook(
+            "/validate-apps-kruise-io-workloadspread",
+            Some("/validate-apps-kruise-io-v1alpha1-workloadspread"),
+            &[entry("vworkloadspread.kb.io", CU)],
+        )),
+        gates: Needs::All(&[Gate::WorkloadSpread]),
+        invalid: 400,
+        controllers: &[Controller {
+            gates: &[&[Gate::WorkloadSpread]],
+            ..limited(tuned(controller::WORKLOAD_SPREAD, "workloadspread-workers"))
+        }],
+        grants: &[
+            grant("", &["get", "list", "patch", "update", "watch"]),
+            grant("/status", CHANGE),
+            grant("/finalizers", UPDATE),
+        ],
+        ..kind(&workloadspread::KIND)
+    },
+    Descriptor {
+        validate: Some(hook(
+            "/validate-policy-kruise-io-podunavailablebudget",
+            None,
+            &[entry("vpodunavailablebudget.kb.io", CU)],
+        )),
+        gates: Needs::Any(BUDGETS),
+        invalid: 400,
+        controllers: &[Controller {
+            gates: &[BUDGETS],
+            ..limited(tuned(
+                controller::POD_UNAVAILABLE_BUDGET,
+                "podunavailablebudget-workers",
+            ))
+        }],
+        ..kind(&podunavailablebudget::KIND)
+    },
+];
+
+const CU: &[Operation] = &[Create, Update];
+const CUD: &[Operation] = &[Create, Update, Delete];
+const BUDGETS: &[Gate] = &[
+    Gate::PodUnavailableBudgetDeleteGate,
+    Gate::PodUnavailableBudgetUpdateGate,
+];
+pub(super) const ALL: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
+pub(super) const READ: &[&str] = &["get", "list", "watch"];
+pub(super) const CHANGE: &[&str] = &["get", "patch", "update"];
+const UPDATE: &[&str] = &["update"];
+const USUAL: &[Grant] = &[grant("", ALL), grant("/status", CHANGE), grant("/finalizers", UPDATE)];
+
+/// A kind without webhooks and controller, with the rights that nearly all kinds need.
+const fn kind(kind: &'static KindInfo) -> Descriptor {
+    Descriptor {
+        resource: Resource::Ours(kind),
+        mutate: None,
+        validate: None,
+        gates: Needs::Nothing,
+        invalid: 422,
+        controllers: &[],
+        grants: USUAL,
+    }
+}
+
+const fn hook(path: &'static str, alias: Option<&'static str>, entries: &'static [Entry]) -> Hook {
+    Hook {
+        path,
+        alias,
+        entries,
+        live: Live::Always,
+        reach: Reach::All,
+        handler: Handler::NotBuilt,
+    }
+}
+
+pub(super) const fn entry(name: &'static str, operations: &'static [Operation]) -> Entry {
+    Entry {
+        name,
+        subresource: "",
+        operations,
+    }
+}
+
+pub(super) const fn grant(subresource: &'static str, verbs: &'static [&'static str]) -> Grant {
+    Grant { subresource, verbs }
+}
+
+/// A controller with three workers, unless its flag says otherwise.
+pub(super) const fn tuned(name: &'static str, workers_flag: &'static str) -> Controller {
+    Controller {
+        workers_flag: Some(workers_flag),
+        ..fixed(name, 3)
+    }
+}
+
+pub(super) const fn fixed(name: &'static str, workers: i64) -> Controller {
+    Controller {
+        name,
+        gates: &[],
+        workers_flag: None,
+        workers,
+        rate_limited: false,
+    }
+}
+
+pub(super) const fn limited(controller: Controller) -> Controller {
+    Controller {
+        rate_limited: true,
+        ..controller
+    }
+}

@@ -1,0 +1,206 @@
+//! From a path and a body to an answer.
+//!
+//! 1. The body has to be an AdmissionReview; anything else is answered 400.
+//! 2. A kind that is not built yet is allowed as it is.
+//! 3. A kind whose feature gate is off is refused. Only the release of an object that is being deleted passes: an update that changes
+//!    nothing but its metadata.
+//! 4. The kind's handler decides. It may not panic; if it does, the request is refused with 500 and counted, and the server goes on.
+
+use crate::{
+    Context, Request, Verdict,
+    descriptor::{Descriptor, Handler, Hook},
+    metrics::{Metrics, PathMetrics},
+    review,
+};
+use futures::FutureExt as _;
+use serde::Deserialize;
+use serde_json::{Map, Value, value::RawValue};
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+use tokio::time::timeout_at;
+use tracing::{debug, error};
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(crate) struct Route {
+    path: &'static str,
+    descriptor: &'static Descriptor,
+    hook: &'static Hook,
+    metrics: OnceLock<PathMetrics>,
+}
+
+/// All paths.
+#[derive(Debug)]
+pub(crate) struct Dispatch {
+    routes: HashMap<&'static str, Arc<Route>>,
+    context: Context,
+    metrics: Metrics,
+}
+
+/// An answer over HTTP.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Vec<u8>,
+    pub(crate) content_type: &'static str,
+}
+
+impl Answer {
+    pub(crate) fn json(body: Vec<u8>) -> Self {
+        Self {
+            code: 200,
+            body,
+            content_type: "application/json",
+        }
+    }
+
+    pub(crate) fn text(code: u16, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            body: text.into().into_bytes(),
+            content_type: "text/plain; charset=utf-8",
+        }
+    }
+}
+
+impl Dispatch {
+    pub(crate) fn new(
+        descriptors: impl IntoIterator<Item = &'static Descriptor>,
+        context: Context,
+        metrics: Metrics,
+    ) -> Self {
+        let mut routes = HashMap::new();
+        for descriptor in descriptors {
+            for hook in descriptor.mutate.iter().chain(&descriptor.validate) {
+                let route = Arc::new(Route {
+                    path: hook.path,
+                    descriptor,
+                    hook,
+                    metrics: OnceLock::new(),
+                });
+                for path in std::iter::once(hook.path).chain(hook.alias) {
+                    routes.insert(path, route.clone());
+                }
+            }
+        }
+        Self {
+            routes,
+            context,
+            metrics,
+        }
+    }
+
+    /// What this path leads to.
+    pub(crate) fn route(&self, path: &str) -> Option<&Arc<Route>> {
+        self.routes.get(path)
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Answers a request and counts it.
+    pub(crate) async fn answer(&self, route: &Route, body: &[u8], deadline: Instant) -> Answer {
+        let metrics = route.metrics.get_or_init(|| self.metrics.of_path(route.path));
+        let started = Instant::now();
+        metrics.in_flight.inc();
+        let answer = self.judge(route, body, deadline).await;
+        metrics.in_flight.dec();
+        metrics.latency.observe(started.elapsed().as_secs_f64());
+        metrics.count(answer.code);
+        answer
+    }
+
+    /// Counts a request that was answered without looking at it.
+    pub(crate) fn count(&self, route: &Route, code: u16) {
+        let metrics = route.metrics.get_or_init(|| self.metrics.of_path(route.path));
+        metrics.count(code);
+    }
+
+    async fn judge(&self, route: &Route, body: &[u8], deadline: Instant) -> Answer {
+        let (version, request) = match review::read(body) {
+            Ok(read) => read,
+            Err(bad) => return Answer::text(400, bad.to_string()),
+        };
+        let verdict = self.decide(route, &request, deadline).await;
+        if !verdict.allowed {
+            debug!(
+                path = route.path,
+                operation = %request.operation,
+                namespace = %request.namespace,
+                name = %request.name,
+                code = verdict.code,
+                "refused: {}",
+                verdict.message
+            );
+        }
+        match review::answer(version, &request.uid, &verdict) {
+            Ok(body) => Answer::json(body),
+            Err(error) => Answer::text(500, error.to_string()),
+        }
+    }
+
+    async fn decide(&self, route: &Route, request: &Request<'_>, deadline: Instant) -> Verdict {
+        let handler = &route.hook.handler;
+        if !matches!(handler, Handler::NotBuilt)
+            && let Some((code, message)) = route.descriptor.gates.missing(self.context.gates)
+            && !is_release(request)
+        {
+            return Verdict::refuse(code, message);
+        }
+        let decided = match handler {
+            Handler::NotBuilt => Ok(Verdict::allow()),
+            Handler::Now(decide) => catch_unwind(AssertUnwindSafe(|| decide(request, &self.context))),
+            Handler::Later(decide) => {
+                // The call itself may panic before there is a future.
+                let decision = async { decide(request, &self.context).await };
+                match timeout_at(deadline.into(), AssertUnwindSafe(decision).catch_unwind()).await {
+                    Ok(decided) => decided,
+                    Err(_) => Ok(Verdict::refuse(504, "no decision within the time the API server gives")),
+                }
+            }
+        };
+        decided.unwrap_or_else(|_| {
+            self.metrics.panics.inc();
+            error!(path = route.path, "the handler panicked");
+            Verdict::refuse(500, "internal error: the handler panicked, see the log of the manager")
+        })
+    }
+}
+
+/// Whether an object that is being deleted is changed in its metadata only, as its finalizers are.
+fn is_release(request: &Request<'_>) -> bool {
+    let (Some(new), Some(old)) = (request.object, request.old_object) else {
+        // Nobody is kept from deleting.
+        return request.operation == "DELETE";
+    };
+    match (Parts::read(new), Parts::read(old)) {
+        (Some(new), Some(old)) => new.is_being_deleted() && new.rest == old.rest,
+        _ => false,
+    }
+}
+
+#[derive(Deserialize)]
+struct Parts {
+    #[serde(default)]
+    metadata: Value,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+impl Parts {
+    fn read(object: &RawValue) -> Option<Self> {
+        serde_json::from_str(object.get()).ok()
+    }
+
+    fn is_being_deleted(&self) -> bool {
+        self.metadata.get("deletionTimestamp").is_some_and(Value::is_string)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! Pods on their way into the cluster.
+
+use crate::{Context, Request, Verdict};
+use kruise_core::pod::{self, Env};
+
+/// `/mutate-pod`: runs all steps of [`kruise_core::pod`] on new Pods.
+pub(crate) fn mutate(request: &Request<'_>, context: &Context) -> Verdict {
+    if request.operation != "CREATE" || !request.is_about("", "pods") {
+        return Verdict::allow();
+    }
+    let Some(object) = request.object else {
+        return Verdict::refuse(400, "there is no object to create");
+    };
+    let env = Env {
+        gates: context.gates,
+        namespace: &request.namespace,
+        dry_run: request.dry_run.unwrap_or_default(),
+    };
+    match pod::mutate(object.get(), &env) {
+        Ok(patch) => Verdict::change(patch),
+        Err(error) => Verdict::refuse(400, error.to_string()),
+    }
+}

@@ -1,0 +1,378 @@
+//! Writing the CA bundle to where API servers look for it.
+
+use super::watch::{Object, Seen};
+use crate::{
+    Settings,
+    configurations::{self, Entries},
+    crds,
+    descriptor::Configuration,
+    endpoint::{Endpoint, path_of},
+    metrics::Metrics,
+    told,
+};
+use futures::{StreamExt as _, stream};
+use k8s_openapi::{
+    api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kruise_api::names::annotation::{WEBHOOK_TEMPLATE, WEBHOOK_TEMPLATE_HASH};
+use kube::{
+    Api, Client, Resource as _,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    core::ObjectMeta,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    future::Future,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::time::timeout;
+use tracing::info;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Objects that are worked on at the same time.
+const AT_ONCE: usize = 4;
+/// Writes that may come at once; then there is one per second.
+const BURST: u32 = 40;
+const PER_WRITE: Duration = Duration::from_secs(1);
+
+/// Why the bundle is not where it should be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HandOutError {
+    #[error("{0} does not exist; install the chart, or apply its webhook configurations again")]
+    Missing(String),
+    #[error("{object}: {reason}")]
+    Api { object: String, reason: String },
+    #[error("{0}: no answer in time")]
+    Late(String),
+    #[error("{0} changes all the time: somebody else writes it too")]
+    Contended(String),
+    #[error(
+        "{0}: caBundle is not the ca.crt of the Secret; the certificates are managed elsewhere and have to be injected there"
+    )]
+    NotInjected(String),
+}
+
+/// How objects have to look.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Wanted {
+    pub(super) endpoint: Endpoint,
+    /// In base64.
+    pub(super) ca_bundle: String,
+    /// Paths that are answered.
+    pub(super) live: BTreeSet<&'static str>,
+}
+
+/// Remembers which objects are known to be right.
+pub(super) struct Handout {
+    client: Client,
+    mutating: String,
+    validating: String,
+    metrics: Metrics,
+    /// What the objects were last compared with.
+    compared: Option<Wanted>,
+    /// The versions that were right.
+    right: HashMap<Object, String>,
+    budget: Mutex<Budget>,
+}
+
+impl fmt::Debug for Handout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handout")
+            .field("right", &self.right)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Handout {
+    pub(super) fn new(client: Client, settings: &Settings, metrics: Metrics) -> Self {
+        Self {
+            client,
+            mutating: settings.mutating_configuration.clone(),
+            validating: settings.validating_configuration.clone(),
+            metrics,
+            compared: None,
+            right: HashMap::new(),
+            budget: Mutex::new(Budget::new(Instant::now())),
+        }
+    }
+
+    /// Does not trust the watch of the webhook configurations for once: it may have died without a word.
+    pub(super) fn look_again(&mut self) {
+        self.right.retain(|object, _| matches!(object, Object::Crd(_)));
+    }
+
+    /// Writes what is not right. All objects are tried; the first failure is told.
+    pub(super) async fn give(&mut self, seen: &Seen, wanted: &Wanted) -> Result<(), HandOutError> {
+        let objects = self.unverified(seen, wanted);
+        let this = &*self;
+        let given: Vec<_> = stream::iter(objects)
+            .map(|object| async move {
+                let given = match &object {
+                    Object::Secret => Ok(String::new()),
+                    Object::Configuration(configuration) => this.give_configuration(*configuration, wanted).await,
+                    Object::Crd(name) => this.give_crd(name, wanted).await,
+                };
+                (object, given)
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        let mut result = Ok(());
+        for (object, given) in given {
+            match given {
+                Ok(version) => {
+                    self.right.insert(object, version);
+                }
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        result
+    }
+
+    /// Only looks whether all is right.
+    pub(super) async fn verify(&mut self, seen: &Seen, wanted: &Wanted) -> Result<(), HandOutError> {
+        for object in self.unverified(seen, wanted) {
+            let version = match &object {
+                Object::Secret => continue,
+                Object::Configuration(configuration) => {
+                    let live = self.configuration(*configuration).await?;
+                    let is_right = |entry: &Value| {
+                        let config = &entry["clientConfig"];
+                        let is_live = path_of(config).is_some_and(|path| wanted.live.contains(path));
+                        !is_live || config["caBundle"] == wanted.ca_bundle.as_str()
+                    };
+                    if !live.entries().webhooks.iter().all(is_right) {
+                        return Err(HandOutError::NotInjected(self.name(*configuration)));
+                    }
+                    live.version()
+                }
+                Object::Crd(name) => {
+                    let crd = self.crd(name).await?;
+                    let conversion = &crd.spec.conversion;
+                    let bundle = conversion.pointer("/webhook/clientConfig/caBundle");
+                    if crds::asks_webhook(conversion) && bundle.and_then(Value::as_str) != Some(&wanted.ca_bundle) {
+                        return Err(HandOutError::NotInjected(format!("CustomResourceDefinition {name}")));
+                    }
+                    crd.metadata.resource_version.unwrap_or_default()
+                }
+            };
+            self.right.insert(object, version);
+        }
+        Ok(())
+    }
+
+    /// Objects that are not known to be right in the version there is.
+    fn unverified(&mut self, seen: &Seen, wanted: &Wanted) -> Vec<Object> {
+        if self.compared.as_ref() != Some(wanted) {
+            self.compared = Some(wanted.clone());
+            self.right.clear();
+        }
+        let configurations = Configuration::BOTH.into_iter().map(Object::Configuration);
+        let crds = seen.crds().into_iter().map(Object::Crd);
+        let is_right = |object: &Object| {
+            let right = self.right.get(object).map(String::as_str);
+            right.is_some() && right == seen.version(object)
+        };
+        configurations.chain(crds).filter(|object| !is_right(object)).collect()
+    }
+
+    async fn give_configuration(&self, configuration: Configuration, wanted: &Wanted) -> Result<String, HandOutError> {
+        let live = self.configuration(configuration).await?;
+        let wanted = configurations::Wanted {
+            endpoint: &wanted.endpoint,
+            ca_bundle: &wanted.ca_bundle,
+            live: &wanted.live,
+        };
+        let Some(new) = live.entries().rewritten(wanted) else {
+            return Ok(live.version());
+        };
+        let patch = json!({
+            "metadata": {
+                "resourceVersion": live.version(),
+                "annotations": {WEBHOOK_TEMPLATE: new.template, WEBHOOK_TEMPLATE_HASH: new.hash},
+            },
+            "webhooks": new.webhooks,
+        });
+        let name = self.name(configuration);
+        self.spend(&name)?;
+        let api = self.configurations(configuration);
+        let written = call(
+            &name,
+            api.patch(
+                self.object(configuration),
+                &PatchParams::default(),
+                &Patch::Merge(&patch),
+            ),
+        )
+        .await?;
+        info!("{name} is brought up to date");
+        self.metrics.repairs.with_label_values(&[configuration.kind()]).inc();
+        Ok(written.metadata.resource_version.unwrap_or_default())
+    }
+
+    async fn give_crd(&self, name: &str, wanted: &Wanted) -> Result<String, HandOutError> {
+        let crd = self.crd(name).await?;
+        let version = crd.metadata.resource_version.unwrap_or_default();
+        let Some(conversion) = crds::rewritten(&crd.spec.conversion, &wanted.endpoint, &wanted.ca_bundle) else {
+            return Ok(version);
+        };
+        let object = format!("CustomResourceDefinition {name}");
+        self.spend(&object)?;
+        let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"conversion": conversion}});
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let written = call(
+            &object,
+            api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&patch)),
+        )
+        .await?;
+        info!("{object} is brought up to date");
+        self.metrics
+            .repairs
+            .with_label_values(&["CustomResourceDefinition"])
+            .inc();
+        Ok(written.metadata.resource_version.unwrap_or_default())
+    }
+
+    fn spend(&self, object: &str) -> Result<(), HandOutError> {
+        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        if budget.spend(Instant::now()) {
+            Ok(())
+        } else {
+            Err(HandOutError::Contended(object.to_owned()))
+        }
+    }
+
+    fn object(&self, configuration: Configuration) -> &str {
+        match configuration {
+            Configuration::Mutating => &self.mutating,
+            Configuration::Validating => &self.validating,
+        }
+    }
+
+    fn name(&self, configuration: Configuration) -> String {
+        format!("{} {}", configuration.kind(), self.object(configuration))
+    }
+
+    fn configurations(&self, configuration: Configuration) -> Api<DynamicObject> {
+        let resource = match configuration {
+            Configuration::Mutating => ApiResource::erase::<MutatingWebhookConfiguration>(&()),
+            Configuration::Validating => ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
+        };
+        Api::all_with(self.client.clone(), &resource)
+    }
+
+    async fn configuration(&self, configuration: Configuration) -> Result<Live, HandOutError> {
+        let name = self.name(configuration);
+        let api = self.configurations(configuration);
+        call(&name, api.get(self.object(configuration))).await.map(Live)
+    }
+
+    /// The part of a CRD that we look at; the schemas, which are most of it, are skipped.
+    async fn crd(&self, name: &str) -> Result<Crd, HandOutError> {
+        let object = format!("CustomResourceDefinition {name}");
+        let path = format!("{}/{name}", CustomResourceDefinition::url_path(&(), None));
+        let request = http::Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| HandOutError::Api {
+            object: object.clone(),
+            reason: error.to_string(),
+        })?;
+        call(&object, self.client.request(request)).await
+    }
+}
+
+/// A webhook configuration as it is.
+struct Live(DynamicObject);
+
+impl Live {
+    fn version(&self) -> String {
+        self.0.metadata.resource_version.clone().unwrap_or_default()
+    }
+
+    fn entries(&self) -> Entries {
+        let annotation = |name| self.0.metadata.annotations.as_ref()?.get(name).cloned();
+        let webhooks = self.0.data.get("webhooks").and_then(Value::as_array);
+        Entries {
+            webhooks: webhooks.cloned().unwrap_or_default(),
+            template: annotation(WEBHOOK_TEMPLATE),
+            hash: annotation(WEBHOOK_TEMPLATE_HASH),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Crd {
+    metadata: ObjectMeta,
+    spec: CrdSpec,
+}
+
+#[derive(Deserialize)]
+struct CrdSpec {
+    #[serde(default)]
+    conversion: Value,
+}
+
+async fn call<T>(object: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, HandOutError> {
+    match timeout(DEADLINE, call).await {
+        Err(_) => Err(HandOutError::Late(object.to_owned())),
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(HandOutError::Missing(object.to_owned())),
+        Ok(Err(error)) => Err(HandOutError::Api {
+            object: object.to_owned(),
+            reason: told(&error),
+        }),
+    }
+}
+
+/// A store of writes that fills up again.
+#[derive(Debug)]
+struct Budget {
+    left: u32,
+    since: Instant,
+}
+
+impl Budget {
+    fn new(now: Instant) -> Self {
+        Self {
+            left: BURST,
+            since: now,
+        }
+    }
+
+    fn spend(&mut self, now: Instant) -> bool {
+        let refills = now.duration_since(self.since).as_secs() / PER_WRITE.as_secs();
+        let refills = u32::try_from(refills).unwrap_or(BURST).min(BURST);
+        if refills > 0 {
+            self.left = (self.left + refills).min(BURST);
+            self.since = now;
+        }
+        let can = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        can
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_a_race_then_writes_slow_down_to_one_per_second() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let spent = |budget: &mut Budget, at: u64| {
+            (0..100)
+                .filter(|_| budget.spend(start + Duration::from_secs(at)))
+                .count()
+        };
+        assert_eq!(spent(&mut budget, 0), 40);
+        assert_eq!(spent(&mut budget, 0), 0);
+        assert_eq!(spent(&mut budget, 1), 1);
+        assert_eq!(spent(&mut budget, 4), 3);
+        assert_eq!(spent(&mut budget, 1000), 40);
+    }
+}
