@@ -3,6 +3,8 @@
 //! Each scenario prints a table; `--json` writes the same figures to a file. Figures belong here and never into a test, which
 //! would fail on a slow machine.
 
+mod bare;
+mod cloneset;
 mod load;
 mod manager;
 mod platform;
@@ -23,12 +25,17 @@ enum Scenario {
     Decode,
     /// The manager by itself: start, idle, memory for cached Pods, admission, fail-over.
     Platform,
+    /// One large CloneSet on simulated nodes: scale out, update in place, scale in; beside a bare client.
+    Cloneset,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What to measure.
     scenario: Scenario,
+    /// How many Pods the CloneSet has.
+    #[arg(long, default_value_t = 2000)]
+    pods: usize,
     /// Write the figures to this file, too.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -44,6 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             return decode();
         }
         Scenario::Platform => platform::run(&progress)?,
+        Scenario::Cloneset => cloneset::run(args.pods, &progress)?,
     };
     report.print();
     if let Some(path) = &args.json {
@@ -75,7 +83,13 @@ struct Row {
     measure: String,
     value: f64,
     unit: &'static str,
-    goal: Option<f64>,
+    goal: Option<Goal>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
 }
 
 impl Report {
@@ -85,10 +99,15 @@ impl Report {
 
     /// A figure that has to stay below its goal.
     fn at_most(&mut self, measure: impl Into<String>, value: f64, unit: &'static str, goal: f64) {
-        self.row(measure.into(), value, unit, Some(goal));
+        self.row(measure.into(), value, unit, Some(Goal::AtMost(goal)));
     }
 
-    fn row(&mut self, measure: String, value: f64, unit: &'static str, goal: Option<f64>) {
+    /// A figure that has to reach its goal.
+    fn at_least(&mut self, measure: impl Into<String>, value: f64, unit: &'static str, goal: f64) {
+        self.row(measure.into(), value, unit, Some(Goal::AtLeast(goal)));
+    }
+
+    fn row(&mut self, measure: String, value: f64, unit: &'static str, goal: Option<Goal>) {
         self.rows.push(Row {
             measure,
             value,
@@ -100,10 +119,11 @@ impl Report {
     fn print(&self) {
         println!("{:<56}{:>12} {:<12}{:>10}", "measure", "value", "unit", "goal");
         for row in &self.rows {
-            let goal = row.goal.map_or_else(String::new, |goal| {
-                let met = if row.value <= goal { "" } else { "  missed" };
-                format!("≤ {goal}{met}")
-            });
+            let goal = match row.goal {
+                None => String::new(),
+                Some(Goal::AtMost(goal)) => format!("≤ {goal}{}", if row.value <= goal { "" } else { "  missed" }),
+                Some(Goal::AtLeast(goal)) => format!("≥ {goal}{}", if row.value >= goal { "" } else { "  missed" }),
+            };
             println!("{:<56}{:>12.3} {:<12}{:>10}", row.measure, row.value, row.unit, goal);
         }
     }
@@ -111,7 +131,16 @@ impl Report {
     fn json(&self) -> Value {
         self.rows
             .iter()
-            .map(|row| json!({"measure": row.measure, "value": row.value, "unit": row.unit, "goal": row.goal}))
+            .map(|row| {
+                let (at_most, at_least) = match row.goal {
+                    Some(Goal::AtMost(goal)) => (Some(goal), None),
+                    Some(Goal::AtLeast(goal)) => (None, Some(goal)),
+                    None => (None, None),
+                };
+                json!({
+                    "measure": row.measure, "value": row.value, "unit": row.unit, "atMost": at_most, "atLeast": at_least,
+                })
+            })
             .collect()
     }
 }

@@ -111,13 +111,22 @@ impl Manager {
             .sum()
     }
 
-    /// Memory that is in use by it alone, in bytes.
+    /// Resident memory, in bytes.
     pub(super) fn memory(&self) -> Result<f64> {
+        self.status("VmRSS:")
+    }
+
+    /// The most it ever had.
+    pub(super) fn peak_memory(&self) -> Result<f64> {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, field: &str) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
         let kilobytes: f64 = status
             .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
-            .context("no VmRSS")?
+            .find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"))
+            .with_context(|| format!("no {field}"))?
             .parse()?;
         Ok(kilobytes * 1024.0)
     }

@@ -18,7 +18,7 @@ use super::manager::{Manager, Webhooks};
 use crate::product;
 
 const SYSTEM: &str = "kruise-system";
-const MEGABYTE: f64 = 1024.0 * 1024.0;
+pub(super) const MEGABYTE: f64 = 1024.0 * 1024.0;
 
 pub(super) fn run(progress: &Progress) -> Result<Report> {
     let mut report = Report::default();
@@ -80,7 +80,7 @@ fn cached_pods(pods: u32) -> Result<f64> {
 }
 
 /// What the chart installs, without its Pods.
-fn install(kubeconfig: &Path) -> Result<()> {
+pub(super) fn install(kubeconfig: &Path) -> Result<()> {
     let helm = kubernetes::helm(&Progress::quiet())?;
     let rendered = shell::run(
         Command::new(helm)
