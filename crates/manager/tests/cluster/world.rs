@@ -95,8 +95,8 @@ impl World {
             format!("--protection-log-path={}", folder.display()),
             format!("--kubeconfig={}", self.kubeconfig.display()),
             format!("--leader-election-namespace={}", self.system.name()),
-            "--leader-election-lease-duration=3s".to_owned(),
-            "--leader-election-renew-deadline=2s".to_owned(),
+            "--leader-election-lease-duration=6s".to_owned(),
+            "--leader-election-renew-deadline=4s".to_owned(),
             "--leader-election-retry-period=500ms".to_owned(),
         ];
         let flags = parse(["manager".to_owned()].into_iter().chain(args)).unwrap();
