@@ -4,3 +4,4 @@ pub mod cloneset_shape;
 pub mod convert;
 pub mod quantity;
 pub mod tree;
+pub mod validate;
