@@ -1,6 +1,15 @@
 //! What more than one kind needs. Kind modules never import each other; they meet here.
 
+pub mod availability;
 pub mod cloneset_shape;
 pub mod convert;
+pub mod fnv;
+pub mod go_json;
+pub mod lifecycle;
+pub mod pod_change;
 pub mod quantity;
+pub mod readiness;
+pub mod revision;
+pub mod selector;
 pub mod tree;
+pub mod update_order;
