@@ -4,7 +4,7 @@
 //!
 //! 1. Pods that no longer match the selector are let go, and claims that no Pod needs are given up ([`claims`]).
 //! 2. The template gets its revision ([`revisions`]).
-//! 3. Images are pulled ahead of the update, if that is wanted ([`pre_download`]).
+//! 3. Images are pulled ahead of the update, if that is wanted.
 //! 4. Pods are created or deleted ([`scale`]). Only if there is nothing to create or delete,
 //! 5. Pods are updated ([`update`]). So the number of Pods and their revisions never change in the same round.
 //! 6. Revisions beyond the history limit are removed.
@@ -32,6 +32,10 @@ mod scale;
 mod settle;
 mod status;
 mod update;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod world;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -17,6 +17,8 @@
 
 mod action;
 mod env;
+#[cfg(test)]
+pub(crate) mod harness;
 mod outcome;
 mod why;
 

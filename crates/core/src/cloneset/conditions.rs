@@ -37,7 +37,7 @@ struct Wanted {
 }
 
 /// Says that something failed. A condition that is there already stays as it is.
-pub fn failed(conditions: &mut Vec<CloneSetCondition>, type_: &str, message: &str, now: Timestamp) {
+pub(super) fn failed(conditions: &mut Vec<CloneSetCondition>, type_: &str, message: &str, now: Timestamp) {
     let found = conditions.iter().find(|condition| condition.type_ == type_);
     if found.is_some_and(|condition| condition.status == ConditionStatus::True) {
         return;
@@ -59,7 +59,7 @@ fn to_second(time: Timestamp) -> Time {
 
 /// Brings `Progressing` up to date. `status` has the counts of now, `before` is the update revision that the old status named.
 /// The answer is when to look again.
-pub fn progress(status: &mut CloneSetStatus, before: &str, spec: &CloneSetSpec, now: Timestamp) -> Option<Duration> {
+pub(super) fn progress(status: &mut CloneSetStatus, before: &str, spec: &CloneSetSpec, now: Timestamp) -> Option<Duration> {
     let deadline = spec.progress_deadline_seconds.filter(|deadline| *deadline != NO_DEADLINE);
     let Some(deadline) = deadline else {
         status.conditions.retain(|condition| condition.type_ != names::PROGRESSING);
