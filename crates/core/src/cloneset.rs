@@ -4,7 +4,7 @@
 //!
 //! 1. Pods that no longer match the selector are let go, and claims that no Pod needs are given up ([`claims`]).
 //! 2. The template gets its revision ([`revisions`]).
-//! 3. Images are pulled ahead of the update, if that is wanted.
+//! 3. Images are pulled ahead of the update, if that is wanted ([`pre_download`]).
 //! 4. Pods are created or deleted ([`scale`]). Only if there is nothing to create or delete,
 //! 5. Pods are updated ([`update`]). So the number of Pods and their revisions never change in the same round.
 //! 6. Revisions beyond the history limit are removed.
@@ -25,6 +25,7 @@ mod fixtures;
 mod member;
 mod observed;
 mod order;
+mod pre_download;
 mod rank;
 mod revisions;
 mod round;
@@ -96,6 +97,7 @@ fn act(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
         claims::give_up(plan, &round.claims, &round.pods_by_id(), &round.uid, round.env.now);
     }
     round.revisions.store(plan);
+    pre_download::pre_download(round, plan);
     let failure = if scale::scale(round, plan) {
         None
     } else {

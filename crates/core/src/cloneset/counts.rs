@@ -82,6 +82,14 @@ impl Goal {
     }
 }
 
+/// `maxUnavailable`, a percentage rounded down whatever the surge.
+pub(super) fn unavailable_rounded_down(spec: &CloneSetSpec) -> i64 {
+    let rolling = spec.update_strategy.rolling_update.as_ref();
+    let default = IntOrPercent::from("20%");
+    let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&default);
+    share(unavailable, spec.replicas.unwrap_or(1).max(0), IntOrPercent::floor_of)
+}
+
 type Round = fn(&IntOrPercent, i32) -> Result<i32, NotAPercentage>;
 
 /// The share, at least 0. A text without `%` is read as if it had one, as users of older releases have it; what cannot be read is 0.

@@ -104,6 +104,11 @@ impl<'a> Revisions<'a> {
         revision::is_same(self.update.name(), self.current.name())
     }
 
+    /// The update revision is in the cluster.
+    pub(super) fn is_stored(&self) -> bool {
+        matches!(self.update.0, Cow::Borrowed(_))
+    }
+
     /// Removes what is beyond the history limit. `in_use` are the revisions that Pods are at.
     pub(super) fn truncate<'p>(&self, in_use: impl Iterator<Item = &'p str>, limit: i32, plan: &mut Plan) {
         let mut live: BTreeSet<&str> = in_use.collect();

@@ -206,7 +206,7 @@ fn end(world: &World) -> (Vec<String>, Value) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_users_do_there_is_an_end_and_after_it_nothing_is_written(
