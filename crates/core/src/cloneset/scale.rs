@@ -110,11 +110,16 @@ fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
     let old = usize::try_from(numbers.missing_old).unwrap_or(0).min(ids.len());
     let mut step = Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Skip);
     let (old_ids, new_ids) = ids.split_at_checked(old).unwrap_or((&[], &ids));
-    for (ids, revision) in [(old_ids, &round.revisions.current), (new_ids, &round.revisions.update)] {
-        if !ids.is_empty() {
-            let mould = maker.mould(&revision.template(), &round.pod_labels(revision.name()));
-            ids.iter().for_each(|id| step.push(maker.pod(&mould, id)));
-        }
+    if !old_ids.is_empty() {
+        let current = &round.revisions.current;
+        let mould = maker.mould(&current.template(), &round.pod_labels(current.name()));
+        old_ids.iter().for_each(|id| step.push(maker.pod(&mould, id)));
+    }
+    if !new_ids.is_empty() {
+        // Not from the revision's data: that has only the fields which count for its hash.
+        let template = round.set.spec.template.value();
+        let mould = maker.mould(&template, &round.pod_labels(round.revisions.update.name()));
+        new_ids.iter().for_each(|id| step.push(maker.pod(&mould, id)));
     }
     plan.push(step);
     true
