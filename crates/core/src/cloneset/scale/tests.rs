@@ -11,7 +11,9 @@ fn ready(name: &str) -> PodBuilder {
 }
 
 fn deleted(plan: &Plan) -> Vec<&str> {
-    let deletes = plan.writes().filter(|action| matches!(action, Action::Delete { object, .. } if object.kind == ObjectKind::Pod));
+    let deletes = plan
+        .writes()
+        .filter(|action| matches!(action, Action::Delete { object, .. } if object.kind == ObjectKind::Pod));
     deletes.map(|action| action.object().name.as_str()).collect()
 }
 
@@ -25,7 +27,12 @@ fn created(plan: &Plan) -> Vec<Value> {
 
 #[test]
 fn given_deletion_costs_then_the_cheapest_goes_but_after_an_unready_one() {
-    let pods = [ready("web-a").cost("10"), ready("web-b").cost("-10"), ready("web-c"), ready("web-d")];
+    let pods = [
+        ready("web-a").cost("10"),
+        ready("web-b").cost("-10"),
+        ready("web-c"),
+        ready("web-d"),
+    ];
     let three = observed(&json!({ "replicas": 3 }), &pods);
     assert_eq!(deleted(&plan(&three, &env())), ["web-b"]);
     let mut pods = pods.to_vec();
@@ -37,14 +44,23 @@ fn given_deletion_costs_then_the_cheapest_goes_but_after_an_unready_one() {
 #[test]
 fn given_zones_then_scaling_in_takes_from_the_crowded_one() {
     let mut template = template("nginx:1");
-    template["spec"]["topologySpreadConstraints"] = json!([{ "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1 }]);
+    template["spec"]["topologySpreadConstraints"] =
+        json!([{ "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1 }]);
     let mut set = set(&json!({ "replicas": 2, "template": template }));
     set["status"] = json!({ "currentRevision": "web-old", "updateRevision": "web-old" });
-    let pods = [pod("web-b1").ready().on("b1"), pod("web-a1").ready().on("a1"), pod("web-a2").ready().on("a2"), pod("web-a3").ready().on("a3")];
+    let pods = [
+        pod("web-b1").ready().on("b1"),
+        pod("web-a1").ready().on("a1"),
+        pod("web-a2").ready().on("a2"),
+        pod("web-a3").ready().on("a3"),
+    ];
     let mut observed = from_parts(&set, &pods, &[], &[revision("web-old", 1, &template)]);
     assert!(super::super::spreads_pods(&observed.set));
     let node = |name: &str, zone: &str| -> Head {
-        serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "topology.kubernetes.io/zone": zone } } })).unwrap()
+        serde_json::from_value(
+            json!({ "metadata": { "name": name, "labels": { "topology.kubernetes.io/zone": zone } } }),
+        )
+        .unwrap()
     };
     let nodes = [node("a1", "a"), node("a2", "a"), node("a3", "a"), node("b1", "b")];
     observed.nodes = nodes.into_iter().map(std::sync::Arc::new).collect();
@@ -66,7 +82,11 @@ fn while_a_deletion_is_under_way_no_other_pod_is_chosen() {
     let spec = json!({ "replicas": 2, "lifecycle": { "preDelete": { "labelsHandler": { "hold": "yes" } } } });
     let plan = plan(&observed(&spec, &pods), &env());
     assert_eq!(deleted(&plan), [""; 0]);
-    assert!(plan.why.iter().any(|why| matches!(why, Why::DeletionsUnderWay { .. })), "{:?}", plan.why);
+    assert!(
+        plan.why.iter().any(|why| matches!(why, Why::DeletionsUnderWay { .. })),
+        "{:?}",
+        plan.why
+    );
 }
 
 #[test]
@@ -80,8 +100,15 @@ fn a_named_pod_that_is_not_ready_goes_at_once_and_a_ready_one_waits_for_the_budg
     ];
     let plan = plan(&observed(&json!({ "replicas": 5 }), &pods), &env());
     assert_eq!(deleted(&plan), ["web-a", "web-c"]);
-    let why = plan.why.iter().find(|why| matches!(why, Why::DeleteBudget { .. })).unwrap();
-    assert_eq!(why.to_string(), "web-b wait for their deletion: maxUnavailable lets 1 ready Pods go now.");
+    let why = plan
+        .why
+        .iter()
+        .find(|why| matches!(why, Why::DeleteBudget { .. }))
+        .unwrap();
+    assert_eq!(
+        why.to_string(),
+        "Ready, and not deleted because maxUnavailable lets only 1 go now: web-b."
+    );
     // Of the unready one it had to be true that it is unready; the other had to be the same Pod.
     let versions: Vec<bool> = plan
         .writes()
@@ -110,9 +137,20 @@ fn given_scaling_out_during_a_rollout_then_new_pods_keep_the_ratio() {
     let plan = plan(&rolling(&spec, &pods), &env());
     let made: Vec<(Value, Value)> = created(&plan)
         .iter()
-        .map(|pod| (pod["metadata"]["labels"]["controller-revision-hash"].clone(), pod["spec"]["containers"][0]["image"].clone()))
+        .map(|pod| {
+            (
+                pod["metadata"]["labels"]["controller-revision-hash"].clone(),
+                pod["spec"]["containers"][0]["image"].clone(),
+            )
+        })
         .collect();
-    assert_eq!(made, [(json!("web-old"), json!("nginx:1")), (json!("web-new"), json!("nginx:2"))]);
+    assert_eq!(
+        made,
+        [
+            (json!("web-old"), json!("nginx:1")),
+            (json!("web-new"), json!("nginx:2"))
+        ]
+    );
 }
 
 #[test]
@@ -137,9 +175,18 @@ fn claims_go_after_their_pod_in_the_same_chain() {
     let mut set = set(&json!({ "replicas": 0 }));
     set["status"] = json!({ "currentRevision": "web-old", "updateRevision": "web-old" });
     let claims = [claim("data", "a"), claim("logs", "a")];
-    let observed = from_parts(&set, &[ready("web-a")], &claims, &[revision("web-old", 1, &template("nginx:1"))]);
+    let observed = from_parts(
+        &set,
+        &[ready("web-a")],
+        &claims,
+        &[revision("web-old", 1, &template("nginx:1"))],
+    );
     let plan = plan(&observed, &env());
-    let names: Vec<&str> = plan.actions[0].chains[0].writes.iter().map(|write| write.action.object().name.as_str()).collect();
+    let names: Vec<&str> = plan.actions[0].chains[0]
+        .writes
+        .iter()
+        .map(|write| write.action.object().name.as_str())
+        .collect();
     assert_eq!(names, ["web-a", "data-web-a", "logs-web-a"]);
 }
 
