@@ -1,14 +1,22 @@
 use super::stage::{DebugEndpoint, Stage};
+use kruise_core::plan::{PodNames, Why};
 use kruise_testkit::eventually::run_test;
 use serde_json::{Value, json};
 use std::{process::Output, time::Duration};
 
+fn why() -> [Why; 2] {
+    [
+        Why::Partition { keeps: 3 },
+        Why::Recreating {
+            pods: PodNames::from_iter(["web-a"]),
+            because: "spec.containers[0].env".to_owned(),
+        },
+    ]
+}
+
 fn plans() -> Value {
     json!({"cloneset-controller": {
-        "why": [
-            {"reason": "partition", "keeps": 3},
-            {"reason": "recreating", "pods": {"names": ["web-a"]}, "because": "spec.containers[0].env"},
-        ],
+        "why": why(),
         "actions": [{"phase": "scale", "pace": "bounded", "onFailure": "stop", "chains": [
             {"writes": [{"action": {"verb": "delete", "kind": "Pod", "namespace": "x", "name": "web-a", "when": {}}}]},
         ]}],
@@ -37,10 +45,12 @@ fn given_a_manager_then_its_plan_is_told_however_it_is_reached() {
         let stage = Stage::with_cloneset("explain").await;
         let path = format!("/debug/plan/cloneset/{}/web", stage.namespace.name());
         let endpoint = DebugEndpoint::start(path, "200 OK", plans().to_string()).await;
+        let [partition, recreating] = why().map(|why| format!("  - {why}\n"));
+        assert!(recreating.contains("spec.containers[0].env"), "the field is named");
         let told = [
             "5 wanted, 5 there, 2 updated",
-            "  - The partition keeps 3 Pods at the old revision.",
-            "  - web-a are replaced, not updated in place: spec.containers[0].env.",
+            &partition,
+            &recreating,
             "  - delete Pod web-a",
         ];
 
