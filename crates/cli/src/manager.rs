@@ -27,6 +27,9 @@ use tokio::{
 /// Most bytes of an answer. A plan for thousands of Pods has some megabytes.
 const MOST: usize = 64 << 20;
 
+/// How long the second way may take: the API server tries for long to reach a port at which nobody listens.
+const SECOND_TRY: Duration = Duration::from_secs(3);
+
 /// An answer, and who gave it.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -56,7 +59,7 @@ pub(crate) async fn ask(client: &Client, args: &Explain, path: &str, patience: D
         Ok(Err(error)) => error,
         Err(_) => anyhow!("no answer within {patience:?}"),
     };
-    match timeout(patience, proxy(client, args, &pod, &path)).await {
+    match timeout(patience.min(SECOND_TRY), proxy(client, args, &pod, &path)).await {
         Ok(Ok(plans)) => Ok(Answer { by, plans }),
         // What was tried first is the way that works in an ordinary installation, so it is the one to repair.
         Ok(Err(_)) | Err(_) => Err(forwarded.context(format!("{by}, port {} cannot be asked", args.manager_port))),
