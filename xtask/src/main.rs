@@ -1,6 +1,7 @@
 //! The developer's commands: `cargo xtask up` brings the product up on a real cluster on this machine, `cargo xtask test` runs
 //! every test.
 
+mod bench;
 mod clusters;
 mod install;
 mod manifests;
@@ -32,6 +33,8 @@ enum Xtask {
     Manifests(manifests::Args),
     /// Run all tests and checks.
     Test(test::Args),
+    /// Measure what the product costs.
+    Bench(bench::Args),
     /// Clear up a test cluster when the run that made it is gone.
     #[command(hide = true)]
     Guard(clusters::Named),
@@ -47,6 +50,7 @@ fn main() {
         Xtask::Image(args) => product::run(&args),
         Xtask::Manifests(args) => manifests::run(&args),
         Xtask::Test(args) => test::run(&args),
+        Xtask::Bench(args) => bench::run(&args),
         Xtask::Guard(named) => clusters::guard(&named),
     };
     if let Err(error) = result {

@@ -81,7 +81,7 @@ pub(crate) fn build(profile: &str, progress: &Progress) -> Result<Image> {
 }
 
 /// Builds static binaries; returns their paths in the order of [`PROGRAMS`].
-fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
+pub(crate) fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
     let target = host_target()?;
     let mut packages: Vec<&str> = PROGRAMS.iter().map(|(package, _, _)| *package).collect();
     packages.dedup();

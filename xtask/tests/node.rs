@@ -58,9 +58,15 @@ impl Newcomer {
     }
 
     fn interrupts_up_once_the_apiserver_runs(&self) {
-        let mut up = Command::new(env!("CARGO_BIN_EXE_xtask"));
-        let mut up = up
-            .args(["up", "--name", &self.name])
+        // A shell that runs this test in the background has it ignore Ctrl-C, and what it starts, too.
+        let mut up = Command::new("env")
+            .args([
+                "--default-signal=INT",
+                env!("CARGO_BIN_EXE_xtask"),
+                "up",
+                "--name",
+                &self.name,
+            ])
             .process_group(0)
             .stdin(Stdio::null())
             .stderr(Stdio::null())
@@ -205,6 +211,8 @@ fn given_no_way_to_the_module_proxy_when_kubernetes_must_be_built_then_the_messa
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(["up", "--name", "offline"])
         .env("HOME", home.path())
+        .env_remove("XDG_CACHE_HOME")
+        .env_remove("XDG_STATE_HOME")
         .env("GOPROXY", "off")
         .env("GOMODCACHE", home.path().join("modules"))
         .env("GOCACHE", home.path().join("builds"))
@@ -222,6 +230,7 @@ fn given_a_full_disk_then_up_says_where_and_how_much_is_missing() {
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_xtask")])
         .env("HOME", home.path())
+        .env_remove("XDG_STATE_HOME")
         .env("XDG_CACHE_HOME", paths::cache().unwrap().parent().unwrap())
         .output()
         .unwrap();
@@ -264,6 +273,8 @@ fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_an
             .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec", script])
             .current_dir(home.path())
             .env("HOME", home.path())
+            .env_remove("XDG_CACHE_HOME")
+            .env_remove("XDG_STATE_HOME")
             .env("XTASK_ROOT", &clone)
             // The programs lie there ready: what cargo would build is what was copied.
             .env("CARGO", "true")

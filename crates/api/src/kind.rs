@@ -148,8 +148,8 @@ macro_rules! kind {
     ) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[serde(rename_all = "camelCase")]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!remote))]
+        #[serde(rename_all = "camelCase", remote = "Self", expecting = "an object")]
         pub struct $name {
             /// Group and version of this object's shape.
             #[serde(default)]
@@ -166,6 +166,8 @@ macro_rules! kind {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub status: Option<$status>,
         }
+
+        only_from_objects!($name);
 
         impl $crate::kind::Kind for $name {
             const GROUP: &'static str = kind!(@group $group);

@@ -7,6 +7,7 @@
 //! - A field that is missing or `null` reads as its empty value; a field nobody knows is passed over.
 //! - An empty field (no value, empty list, map or string, `false`, `0`) is not written, unless it is marked `always` (users
 //!   look for the zero) or `required` (the API server refuses the object without it).
+//! - Where an object belongs, only an object is taken.
 //! - A word that this release does not know is kept and written back as it came.
 
 use std::collections::BTreeMap;
@@ -69,6 +70,40 @@ pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
+/// Reads a struct from an object only. Left to itself, serde also takes a list of its fields, so that `spec: []` would be an
+/// empty spec.
+pub(crate) struct FromObject<D>(pub D);
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for FromObject<D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// The reading and writing of a struct that derives both for `remote = "Self"`: as derived, but [from an object only](FromObject).
+macro_rules! only_from_objects {
+    ($name:ident) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                Self::serialize(self, to)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                Self::deserialize($crate::wire::FromObject(from))
+            }
+        }
+    };
+}
+
 /// Declares structs of the API; all fields are public. The rules are those of the module.
 ///
 /// ```text
@@ -93,10 +128,12 @@ macro_rules! api {
     // All fields are done: the struct itself.
     (@fields [$($head:tt)*] $name:ident { $($done:tt)* }) => {
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[serde(rename_all = "camelCase")]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!remote))]
+        #[serde(rename_all = "camelCase", remote = "Self", expecting = "an object")]
         $($head)*
         pub struct $name { $($done)* }
+
+        only_from_objects!($name);
 
         impl $crate::Blank for $name {
             fn is_blank(&self) -> bool {

@@ -148,7 +148,7 @@ fn given_another_kind_or_version_when_read_then_it_is_refused() {
 #[test]
 fn given_something_else_when_read_then_it_is_refused() {
     for (_, version) in versions() {
-        for text in ["", "7", "{", "\"\"", "{\"spec\":", "{} {}", "\u{fffd}"] {
+        for text in ["", "7", "[]", "{", "\"\"", "{\"spec\":", "{} {}", "\u{fffd}"] {
             let error = (version.rewrite)(text.as_bytes()).expect_err(text);
             assert!(!error.path.is_empty() && !error.reason.is_empty(), "{error}");
         }

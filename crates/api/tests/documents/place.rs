@@ -72,7 +72,7 @@ impl Shape {
             Self::IntOrText => vec![json!(true), json!(7.5), json!(3_000_000_000_i64), json!({}), json!([])],
             Self::Flag => vec![json!("true"), json!(1), json!({})],
             Self::List => vec![json!({ "a": 1 }), json!("a"), json!(7)],
-            Self::Map | Self::Struct | Self::Open => vec![json!("a"), json!(7), json!(true)],
+            Self::Map | Self::Struct | Self::Open => vec![json!("a"), json!(7), json!(true), json!([]), json!([{}])],
             Self::Anything => vec![],
         }
     }

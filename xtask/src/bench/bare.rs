@@ -1,0 +1,204 @@
+//! A client that does nothing but the writes themselves: the limit that the API server sets on this machine.
+//!
+//! It makes the same requests as a controller would, through the same webhooks, with many at a time, and decides nothing.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+/// Writes under way at the same time.
+const AT_ONCE: usize = 64;
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Pods of a namespace, written one by one.
+pub(super) struct Bare {
+    pods: Api<Pod>,
+    owner: Value,
+    names: Vec<String>,
+}
+
+impl Bare {
+    /// Pods need an owner that exists and has no controller which minds them.
+    pub(super) async fn new(client: &Client, namespace: &str, count: usize) -> Result<Self> {
+        let kind = ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "PersistentPodState"),
+            "persistentpodstates",
+        );
+        let owners: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+        let owner = DynamicObject::new("bare", &kind).data(json!({"spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "nobody"},
+        }}));
+        let owner = owners.create(&PostParams::default(), &owner).await?;
+        Ok(Self {
+            pods: Api::namespaced(client.clone(), namespace),
+            owner: json!([{
+                "apiVersion": "apps.kruise.io/v1beta1", "kind": "PersistentPodState", "name": "bare",
+                "uid": owner.metadata.uid, "controller": true, "blockOwnerDeletion": true,
+            }]),
+            names: (0..count).map(|number| format!("bare-{number}")).collect(),
+        })
+    }
+
+    /// Creates every Pod and says once that it is not held back. Returns when all are created, and when all are ready.
+    pub(super) async fn create(&self) -> Result<(Duration, Duration)> {
+        let begin = Instant::now();
+        let ready = self.until_all(is_ready);
+        let write = async {
+            stream::iter(&self.names)
+                .map(|name| async move {
+                    let pod: Pod = serde_json::from_value(self.manifest(name))?;
+                    self.pods.create(&PostParams::default(), &pod).await?;
+                    Ok::<_, anyhow::Error>(name)
+                })
+                .buffer_unordered(AT_ONCE)
+                .map_ok(|name| async move { self.release(name).await })
+                .try_buffer_unordered(AT_ONCE)
+                .try_collect::<Vec<()>>()
+                .await?;
+            Ok(begin.elapsed())
+        };
+        let (created, ()) = tokio::try_join!(write, ready)?;
+        Ok((created, begin.elapsed()))
+    }
+
+    /// Changes the image of every Pod in place, in three writes: not ready, the change, ready again once the container is new.
+    pub(super) async fn update(&self, image: &str) -> Result<Duration> {
+        let begin = Instant::now();
+        let ready = self.until_all(|pod| is_ready(pod) && runs(pod, image));
+        let write = async {
+            stream::iter(&self.names)
+                .map(|name| async move {
+                    self.condition(name, "False", "StartInPlaceUpdate").await?;
+                    let change = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+                    self.pods
+                        .patch(name, &PatchParams::default(), &Patch::Strategic(change))
+                        .await?;
+                    Ok::<_, anyhow::Error>(())
+                })
+                .buffer_unordered(AT_ONCE)
+                .try_collect::<Vec<()>>()
+                .await
+        };
+        let finish = self.for_each(|pod| runs(pod, image), |name| async move { self.release(&name).await });
+        tokio::try_join!(write, finish, ready)?;
+        Ok(begin.elapsed())
+    }
+
+    /// Deletes every Pod; returns when the last request is answered.
+    pub(super) async fn delete(&self) -> Result<Duration> {
+        let begin = Instant::now();
+        stream::iter(&self.names)
+            .map(|name| async move { self.pods.delete(name, &DeleteParams::default()).await.map(drop) })
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<Vec<()>>()
+            .await?;
+        let deleted = begin.elapsed();
+        gone(&self.pods).await?;
+        Ok(deleted)
+    }
+
+    async fn release(&self, name: &str) -> Result<()> {
+        self.condition(name, "True", "").await
+    }
+
+    async fn condition(&self, name: &str, status: &str, reason: &str) -> Result<()> {
+        let now = k8s_openapi::jiff::Timestamp::now().to_string();
+        let state = if status == "True" { "Normal" } else { "Updating" };
+        let patch = json!({
+            "metadata": {"labels": {"lifecycle.apps.kruise.io/state": state}},
+            "status": {"conditions": [
+                {"type": "InPlaceUpdateReady", "status": status, "reason": reason, "lastTransitionTime": now},
+                {"type": "KruisePodReady", "status": "True", "lastTransitionTime": now},
+            ]},
+        });
+        self.pods
+            .patch_status(name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await?;
+        Ok(())
+    }
+
+    fn manifest(&self, name: &str) -> Value {
+        json!({
+            "metadata": {"name": name, "labels": {"app": "bare"}, "ownerReferences": self.owner},
+            "spec": super::cloneset::pod_spec(super::cloneset::FIRST_IMAGE, true),
+        })
+    }
+
+    /// Waits until a condition has held for every Pod.
+    async fn until_all(&self, condition: impl Fn(&Pod) -> bool) -> Result<()> {
+        self.for_each(condition, |_| async { Ok(()) }).await
+    }
+
+    /// Does something once for each Pod, as soon as a condition holds for it.
+    async fn for_each<F: Future<Output = Result<()>>>(
+        &self,
+        condition: impl Fn(&Pod) -> bool,
+        act: impl Fn(String) -> F,
+    ) -> Result<()> {
+        let mut open: HashSet<String> = self.names.iter().cloned().collect();
+        let mut events = watcher(self.pods.clone(), watcher::Config::default())
+            .applied_objects()
+            .boxed();
+        let mut acting = stream::FuturesUnordered::new();
+        let work = async {
+            while !open.is_empty() {
+                tokio::select! {
+                    pod = events.try_next() => {
+                        let pod = pod?.context("the watch has ended")?;
+                        if condition(&pod) && open.remove(&pod.name_any()) {
+                            acting.push(act(pod.name_any()));
+                        }
+                    }
+                    Some(done) = acting.next(), if !acting.is_empty() => done?,
+                }
+            }
+            while let Some(done) = acting.next().await {
+                done?;
+            }
+            Ok(())
+        };
+        match timeout(PATIENCE, work).await {
+            Ok(result) => result,
+            Err(_) => bail!("not done within {PATIENCE:?}"),
+        }
+    }
+}
+
+/// Waits until no Pod is left.
+pub(super) async fn gone(pods: &Api<Pod>) -> Result<()> {
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        if pods
+            .list_metadata(&ListParams::default().limit(1))
+            .await?
+            .items
+            .is_empty()
+        {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    bail!("Pods are left")
+}
+
+pub(super) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|each| each.type_ == "Ready" && each.status == "True"))
+}
+
+pub(super) fn runs(pod: &Pod, image: &str) -> bool {
+    let containers = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
+    containers.is_some_and(|all| all.iter().all(|each| each.name != "main" || each.image == image))
+}

@@ -1,0 +1,170 @@
+//! Admission requests straight at a webhook server, over connections that stay open, as the API server sends them.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+/// Where requests go, and how the server is known.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) port: u16,
+    pub(super) tls: Arc<ClientConfig>,
+    pub(super) request: Arc<[u8]>,
+}
+
+impl Target {
+    /// Requests of one path and body; the server has to show a certificate of the authority in `ca`.
+    pub(super) fn new(port: u16, ca: &Path, path: &str, body: &str) -> Result<Self> {
+        let mut roots = RootCertStore::empty();
+        for authority in CertificateDer::pem_file_iter(ca).with_context(|| format!("cannot read {}", ca.display()))? {
+            roots.add(authority?)?;
+        }
+        let tls = ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let request = format!(
+            "POST {path}?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        Ok(Self {
+            port,
+            tls: Arc::new(tls),
+            request: request.into_bytes().into(),
+        })
+    }
+
+    pub(super) fn connect(&self) -> Result<Connection> {
+        let name = ServerName::try_from("127.0.0.1")?;
+        let socket = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let session = ClientConnection::new(self.tls.clone(), name)?;
+        Ok(Connection {
+            stream: StreamOwned::new(session, socket),
+            request: self.request.clone(),
+            answer: Vec::with_capacity(4096),
+        })
+    }
+}
+
+pub(super) struct Connection {
+    stream: StreamOwned<ClientConnection, TcpStream>,
+    request: Arc<[u8]>,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    /// Sends the request and reads the whole answer, which has to allow it.
+    pub(super) fn ask(&mut self) -> Result<()> {
+        self.stream.write_all(&self.request)?;
+        self.answer.clear();
+        let mut buffer = [0; 4096];
+        loop {
+            let count = self.stream.read(&mut buffer)?;
+            if count == 0 {
+                bail!("the server hung up");
+            }
+            self.answer.extend_from_slice(&buffer[..count]);
+            if let Some(length) = answer_length(&self.answer)?
+                && self.answer.len() >= length
+            {
+                break;
+            }
+        }
+        if !self.answer.windows(14).any(|text| text == b"\"allowed\":true") {
+            bail!("refused: {}", String::from_utf8_lossy(&self.answer));
+        }
+        Ok(())
+    }
+}
+
+/// Head and body together, as soon as the head is complete.
+fn answer_length(answer: &[u8]) -> Result<Option<usize>> {
+    let Some(head) = answer.windows(4).position(|text| text == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let text = String::from_utf8_lossy(&answer[..head]).to_lowercase();
+    if !text.starts_with("http/1.1 200") {
+        bail!("the answer is {}", text.lines().next().unwrap_or_default());
+    }
+    let body: usize = text
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .context("an answer without a length")?
+        .trim()
+        .parse()?;
+    Ok(Some(head + 4 + body))
+}
+
+/// How long requests took.
+pub(super) struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    fn new(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        Self(times)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The time within which so many of a thousand requests were answered.
+    pub(super) fn per_mille(&self, share: usize) -> Duration {
+        self.0
+            .get((self.0.len() * share / 1000).min(self.0.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+/// One request after the other on one connection.
+pub(super) fn one_by_one(target: &Target, requests: usize) -> Result<Latencies> {
+    let mut connection = target.connect()?;
+    let mut times = Vec::with_capacity(requests);
+    for _ in 0..requests {
+        let begin = Instant::now();
+        connection.ask()?;
+        times.push(begin.elapsed());
+    }
+    Ok(Latencies::new(times))
+}
+
+/// A steady rate over several connections. A request that had to wait for the one before counts from when it was due.
+pub(super) fn steady(target: &Target, connections: u32, per_second: u32, time: Duration) -> Result<Latencies> {
+    let gap = Duration::from_secs(1) * connections / per_second;
+    let begin = Instant::now() + Duration::from_millis(200);
+    let threads: Vec<_> = (0..connections)
+        .map(|number| {
+            let target = target.clone();
+            thread::spawn(move || -> Result<Vec<Duration>> {
+                let mut connection = target.connect()?;
+                let mut times = Vec::new();
+                let mut due = begin + gap * number / connections;
+                while due < begin + time {
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                    connection.ask()?;
+                    times.push(due.elapsed());
+                    due += gap;
+                }
+                Ok(times)
+            })
+        })
+        .collect();
+    let mut times = Vec::new();
+    for thread in threads {
+        times.extend(
+            thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("a connection's thread panicked"))??,
+        );
+    }
+    Ok(Latencies::new(times))
+}
