@@ -141,11 +141,17 @@ pub(crate) fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
     Ok(PROGRAMS.iter().map(|(_, program, _)| folder.join(program)).collect())
 }
 
-/// Cargo, at the root of the workspace, as if it were called by hand: what `cargo run` tells xtask about xtask itself would make
-/// build scripts run again, and most of the workspace compile again.
+/// Cargo, at the root of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::root());
+    as_by_hand(&mut command);
+    command
+}
+
+/// Has a command run as if it were called by hand: what `cargo run` tells xtask about xtask itself would, in a cargo called from it, make
+/// build scripts run again, and most of the workspace compile again.
+pub(crate) fn as_by_hand(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let about_xtask = name
             .to_str()
@@ -154,7 +160,6 @@ pub(crate) fn cargo() -> Command {
             command.env_remove(name);
         }
     }
-    command
 }
 
 fn host_target() -> Result<String> {

@@ -208,17 +208,22 @@ fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_
 #[test]
 fn given_no_way_to_the_module_proxy_when_kubernetes_must_be_built_then_the_message_says_what_to_check() {
     let home = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .args(["up", "--name", "offline"])
-        .env("HOME", home.path())
-        .env_remove("XDG_CACHE_HOME")
-        .env_remove("XDG_STATE_HOME")
-        .env("GOPROXY", "off")
-        .env("GOMODCACHE", home.path().join("modules"))
-        .env("GOCACHE", home.path().join("builds"))
-        .output()
-        .unwrap();
+    let xtask = |args: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .args(args)
+            .env("HOME", home.path())
+            .env_remove("XDG_CACHE_HOME")
+            .env_remove("XDG_STATE_HOME")
+            .env("GOPROXY", "off")
+            .env("GOMODCACHE", home.path().join("modules"))
+            .env("GOCACHE", home.path().join("builds"))
+            .output()
+            .unwrap()
+    };
+    let output = xtask(&["up", "--name", "offline"]);
     let said = said(&output);
+    // Should it have come up after all, nothing of it may stay.
+    xtask(&["down", "--name", "offline", "--purge"]);
     assert!(!output.status.success() && said.contains("go env GOPROXY"), "{said}");
 }
 

@@ -102,7 +102,10 @@ impl Binary {
     fn try_run(&self, filter: Option<&str>, environment: &[(&str, &str)]) -> Result<Outcome> {
         let log = tempfile::NamedTempFile::new()?;
         let out = File::create(log.path())?;
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        // Some tests call cargo.
+        product::as_by_hand(&mut command);
+        let mut child = command
             .args(filter)
             .envs(environment.iter().copied())
             .current_dir(&self.folder)
