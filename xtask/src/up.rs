@@ -137,7 +137,8 @@ fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, progress: &P
         let mut command = Command::new(program);
         command
             .env(env::KUBECONFIG, instance.kubeconfig())
-            .env(env::WEBHOOK_HOST, "127.0.0.1");
+            .env(env::WEBHOOK_HOST, "127.0.0.1")
+            .env(env::WEBHOOK_CERT_DIR, instance.folder().join("webhook-certs"));
         command.arg(format!(
             "--protection-log-path={}",
             instance.folder().join("logs").display()

@@ -213,16 +213,16 @@ fn steady(server: &Server, request: &Arc<Vec<u8>>, time: Duration) -> Vec<Durati
 }
 
 fn report(what: &str, server: &Server, cpu_before: Duration, mut times: Vec<Duration>) {
-    let cpu = (server.cpu() - cpu_before) / u32::try_from(times.len()).unwrap();
+    let cpu = server.cpu().saturating_sub(cpu_before) / u32::try_from(times.len()).unwrap();
     times.sort_unstable();
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+    let at = |per_mille: usize| times[(times.len() - 1) * per_mille / 1000].as_secs_f64() * 1e3;
     println!(
         "{what}: {} requests, p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms, worst {:.3} ms, CPU {:.4} ms per request",
         times.len(),
-        at(0.5),
-        at(0.99),
-        at(0.999),
-        at(1.0),
+        at(500),
+        at(990),
+        at(999),
+        at(1000),
         cpu.as_secs_f64() * 1e3
     );
 }

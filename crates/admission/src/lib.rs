@@ -171,6 +171,8 @@ impl Admission {
     }
 }
 
+// By value, as `map_err` gives it.
+#[allow(clippy::needless_pass_by_value)]
 fn server_ended(reason: impl ToString) -> AdmissionError {
     AdmissionError::Ended {
         task: "the webhook server",

@@ -60,7 +60,7 @@ async fn settled(installation: &Installation, what: &str, is_so: impl Fn(&super:
 
 #[test]
 fn given_manifests_are_applied_again_and_in_a_newer_form_then_no_call_fails_and_the_newer_form_counts() {
-    run_test(Duration::from_secs(240), async {
+    run_test(Duration::from_mins(4), async {
         let installation = Arc::new(Installation::bare("apply").await);
         let list = |items: Vec<Value>| json!({"apiVersion": "v1", "kind": "List", "items": items});
         let our_service = |mut crd: Value| {

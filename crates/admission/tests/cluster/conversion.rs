@@ -13,7 +13,7 @@ use super::installation::{Installation, PATIENCE};
 
 #[test]
 fn given_an_object_of_the_older_version_then_it_is_read_and_written_in_either() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let installation = Installation::new("conversion").await;
         let manager = installation.start().await;
         let older = installation.objects("v1alpha1", "CloneSet", "clonesets");

@@ -60,7 +60,7 @@ fn certificates() -> (String, String, String) {
 
 #[test]
 fn given_external_certificates_then_we_only_look_and_start_once_they_are_injected() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let installation = Installation::new("external").await;
         let (ca, certificate, key) = certificates();
         let data = json!({"stringData": {"ca.crt": ca, "tls.crt": certificate, "tls.key": key}});

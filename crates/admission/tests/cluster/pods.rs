@@ -14,7 +14,7 @@ fn readiness_gates(pod: Pod) -> Vec<String> {
 
 #[test]
 fn given_a_pod_of_one_of_our_workloads_then_it_gets_the_readiness_gate_and_others_do_not() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let installation = Installation::new("pods").await;
         let manager = installation.start().await;
         assert_eq!(
@@ -31,7 +31,7 @@ fn given_a_pod_of_one_of_our_workloads_then_it_gets_the_readiness_gate_and_other
 
 #[test]
 fn given_a_kind_whose_rules_are_not_built_then_it_can_be_created() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let installation = Installation::new("not-built").await;
         let manager = installation.start().await;
         let clonesets = installation.objects("v1beta1", "CloneSet", "clonesets");

@@ -109,7 +109,7 @@ async fn bundle(installation: &Installation) -> Vec<CertificateDer<'static>> {
 
 #[test]
 fn given_the_secret_is_deleted_or_emptied_under_load_then_a_new_ca_takes_over_without_a_failed_call() {
-    run_test(Duration::from_secs(180), async {
+    run_test(Duration::from_mins(3), async {
         let installation = Arc::new(Installation::new("rotation").await);
         let manager = installation.start().await;
         let port = manager.admission.port();
@@ -179,7 +179,7 @@ pub(super) fn certificates_of_the_original() -> BTreeMap<String, ByteString> {
 
 #[test]
 fn given_somebody_puts_other_certificates_into_the_secret_under_load_then_no_call_fails() {
-    run_test(Duration::from_secs(180), async {
+    run_test(Duration::from_mins(3), async {
         let installation = Arc::new(Installation::new("replaced").await);
         let manager = installation.start().await;
         let load = Load::start(&installation);
@@ -212,7 +212,7 @@ fn given_somebody_puts_other_certificates_into_the_secret_under_load_then_no_cal
 
 #[test]
 fn given_the_certificates_of_the_original_then_they_are_used_as_they_are() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let installation = Arc::new(Installation::new("takeover").await);
         installation
             .secrets()

@@ -1,6 +1,6 @@
 //! Templates are judged by the API server itself.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodTemplate;
 use kruise_admission::{Judgement, Templates, Unchecked};
@@ -26,10 +26,13 @@ fn templates(client: Client, allow_privileged: bool) -> (Templates, IntCounterVe
 }
 
 fn object(value: Value) -> Object {
-    value.as_object().unwrap().clone()
+    match value {
+        Value::Object(object) => object,
+        other => panic!("not an object: {other}"),
+    }
 }
 
-fn template(spec: Value) -> Object {
+fn template(spec: &Value) -> Object {
     object(json!({"metadata": {"labels": {"app": "web"}}, "spec": spec}))
 }
 
@@ -39,19 +42,19 @@ fn at() -> Path {
 
 #[test]
 fn given_templates_then_what_is_wrong_is_told_at_their_place() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let client = cluster::client().await;
         let namespace = namespace::fresh(&client, "templates").await.unwrap();
         let (service, checks) = templates(client, true);
         let count = |result: &str| checks.with_label_values(&[result]).get();
 
-        let good = template(json!({"containers": [{"name": "a", "image": "nginx", "novelField": 1}]}));
+        let good = template(&json!({"containers": [{"name": "a", "image": "nginx", "novelField": 1}]}));
         for _ in 0..3 {
             assert_eq!(service.judge_pod(namespace.name(), &good, &at()).await, Judgement::Good);
         }
         assert_eq!((count("asked"), count("memory")), (1, 2));
 
-        let bad = template(json!({"containers": [
+        let bad = template(&json!({"containers": [
             {"name": "a"}, {"name": "a", "image": "x", "livenessProbe": {}}, {"name": "B_", "image": "x"},
         ]}));
         for _ in 0..2 {
@@ -70,11 +73,11 @@ fn given_templates_then_what_is_wrong_is_told_at_their_place() {
         }
         assert_eq!((count("asked"), count("memory")), (2, 3));
 
-        let wrong_type = template(json!({"containers": "none"}));
+        let wrong_type = template(&json!({"containers": "none"}));
         let judged = service.judge_pod(namespace.name(), &wrong_type, &at()).await;
         assert!(matches!(judged, Judgement::Malformed(_)), "{judged:?}");
 
-        let nowhere = template(json!({"containers": [{"name": "a", "image": "b"}]}));
+        let nowhere = template(&json!({"containers": [{"name": "a", "image": "b"}]}));
         let judged = service.judge_pod("no-such-namespace", &nowhere, &at()).await;
         assert_eq!(judged, Judgement::Unchecked(Unchecked::NoAnswer));
     });
@@ -82,7 +85,7 @@ fn given_templates_then_what_is_wrong_is_told_at_their_place() {
 
 #[test]
 fn given_claims_then_what_is_wrong_is_told_at_their_place() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let client = cluster::client().await;
         let namespace = namespace::fresh(&client, "claims").await.unwrap();
         let (service, _) = templates(client, true);
@@ -110,10 +113,10 @@ fn given_claims_then_what_is_wrong_is_told_at_their_place() {
 
 #[test]
 fn given_privileged_containers_are_not_allowed_then_they_are_told_as_well() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let client = cluster::client().await;
         let namespace = namespace::fresh(&client, "privileged").await.unwrap();
-        let privileged = template(json!({"containers": [
+        let privileged = template(&json!({"containers": [
             {"name": "a", "image": "b", "securityContext": {"privileged": true}},
         ]}));
         let (strict, _) = templates(client.clone(), false);
@@ -134,7 +137,7 @@ fn given_privileged_containers_are_not_allowed_then_they_are_told_as_well() {
 
 #[test]
 fn given_no_right_to_ask_then_templates_pass_unchecked() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let client = cluster::client().await;
         let namespace = namespace::fresh(&client, "no-right").await.unwrap();
         let mut config = Kubeconfig::read_from(cluster::kubeconfig()).unwrap();
@@ -147,7 +150,7 @@ fn given_no_right_to_ask_then_templates_pass_unchecked() {
             .await
             .unwrap();
         let (service, checks) = templates(Client::try_from(config).unwrap(), true);
-        let bad = template(json!({"containers": []}));
+        let bad = template(&json!({"containers": []}));
         for _ in 0..2 {
             let judged = service.judge_pod(namespace.name(), &bad, &at()).await;
             assert_eq!(judged, Judgement::Unchecked(Unchecked::NoRight));
@@ -168,7 +171,7 @@ fn is_our_own(path: &str) -> bool {
 
 #[test]
 fn given_our_defaults_then_they_are_those_of_kubernetes_but_for_what_we_know_of() {
-    run_test(Duration::from_secs(120), async {
+    run_test(Duration::from_mins(2), async {
         let client = cluster::client().await;
         let namespace = namespace::fresh(&client, "defaults").await.unwrap();
         let (service, _) = templates(client, true);
@@ -207,32 +210,5 @@ fn given_our_defaults_then_they_are_those_of_kubernetes_but_for_what_we_know_of(
             }
             assert!(compared > 5, "{name}");
         }
-    });
-}
-
-#[test]
-fn given_templates_that_were_not_seen_before_then_the_answer_is_there_within_milliseconds() {
-    run_test(Duration::from_secs(120), async {
-        let client = cluster::client().await;
-        let namespace = namespace::fresh(&client, "speed").await.unwrap();
-        let (service, checks) = templates(client, true);
-        let mut times = Vec::new();
-        for number in 0..200 {
-            let recorded: Value =
-                serde_json::from_str(include_str!("../../../core/fixtures/pod_template/rich.json")).unwrap();
-            let mut template = object(recorded["given"].clone());
-            template["metadata"]["annotations"]["number"] = json!(number.to_string());
-            let start = Instant::now();
-            assert_eq!(
-                service.judge_pod(namespace.name(), &template, &at()).await,
-                Judgement::Good
-            );
-            times.push(start.elapsed());
-        }
-        assert_eq!(checks.with_label_values(&["asked"]).get(), 200);
-        times.sort_unstable();
-        println!("templates not seen before: p50 {:?}, p99 {:?}", times[100], times[198]);
-        // Ten times what it takes on a machine that does nothing else.
-        assert!(times[100] < Duration::from_millis(50), "{:?}", times[100]);
     });
 }
