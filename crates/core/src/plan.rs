@@ -160,6 +160,8 @@ pub enum Pace {
 pub enum OnFailure {
     /// No further chain of this step is begun, and no further step.
     Stop,
+    /// An object that changed meanwhile, is gone or exists already is left to the next round and the others go on; any other failure stops.
+    Skip,
     /// The others go on.
     GoOn,
 }

@@ -2,9 +2,11 @@
 
 pub mod availability;
 pub mod cloneset_shape;
+pub mod container_hash;
 pub mod convert;
 pub mod fnv;
 pub mod go_json;
+pub mod inplace;
 pub mod lifecycle;
 pub mod pod_change;
 pub mod quantity;

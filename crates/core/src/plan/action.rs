@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use kruise_api::meta::Meta;
 use kruise_api::names::group;
+use kruise_api::pod::Pod;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+
+use crate::shared::pod_change::{self, PodPatch};
 
 /// One write. Every kind of ours uses this same list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -89,6 +92,18 @@ impl Action {
             patch: Patch::Strategic(patch),
             preconditions,
         }
+    }
+
+    /// Changes a Pod as a decision about it says.
+    pub fn patch_pod(pod: &Pod, request: PodPatch) -> Self {
+        let PodPatch { part, mut body } = request;
+        let preconditions = Preconditions::taken_from(&mut body, &pod.metadata);
+        let part = match part {
+            pod_change::Part::Pod => Part::Object,
+            pod_change::Part::Status => Part::Status,
+            pod_change::Part::Resize => Part::Resize,
+        };
+        Self::patch_part(Target::of(ObjectKind::Pod, &pod.metadata), part, body, preconditions)
     }
 
     /// The object that is written.
@@ -222,6 +237,24 @@ impl Preconditions {
             resource_version: (meta.resource_version != 0).then(|| meta.resource_version.to_string()),
             ..Self::same(meta)
         }
+    }
+}
+
+impl Preconditions {
+    /// Moves the conditions out of a patch, in which they are fields of the metadata. The UID is always one.
+    pub fn taken_from(patch: &mut Value, meta: &Meta) -> Self {
+        let mut conditions = Self::same(meta);
+        let Some(patch) = patch.as_object_mut() else { return conditions };
+        if let Some(Value::Object(metadata)) = patch.get_mut("metadata") {
+            metadata.remove("uid");
+            if metadata.remove("resourceVersion").is_some() {
+                conditions = Self::unchanged(meta);
+            }
+            if metadata.is_empty() {
+                patch.remove("metadata");
+            }
+        }
+        conditions
     }
 }
 

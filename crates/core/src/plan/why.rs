@@ -78,6 +78,11 @@ pub enum Why {
         /// The Pods.
         pods: PodNames,
     },
+    /// New Pods wait until old ones of the same name, whose claims they take over, are gone.
+    NameTaken {
+        /// The Pods.
+        pods: PodNames,
+    },
     /// New Pods wait for a node.
     NotScheduled {
         /// The Pods.
@@ -269,6 +274,7 @@ impl fmt::Display for Why {
                 let (name, what) = hook.explained();
                 write!(f, "{pods}: the labels or finalizers of the {name} hook have {what}.")
             }
+            Self::NameTaken { pods } => write!(f, "{pods} come back with their claims once the old ones are gone."),
             Self::NotScheduled { pods } => write!(f, "{pods} wait for a node."),
             Self::NotAvailable { pods } => write!(f, "{pods} are not available yet."),
             Self::InGrace { pods, until } => write!(f, "{pods} are in their grace period, the first until {until}."),
