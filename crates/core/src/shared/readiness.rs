@@ -6,8 +6,10 @@
 //!   Making a gate true never touches `Ready`: that is kubelet's to say.
 
 use jiff::Timestamp;
+use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::kind::Kind as _;
 use kruise_api::names::condition::not_ready;
-use kruise_api::names::condition::pod::{KRUISE_POD_READY, READINESS_GATES_NOT_READY};
+use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY, READINESS_GATES_NOT_READY};
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::Holds;
 use serde::{Deserialize, Serialize};
@@ -108,6 +110,19 @@ pub fn first(pod: &Pod, now: Timestamp) -> PodChange {
         change.conditions.insert(KRUISE_POD_READY.to_owned(), holds);
     }
     change
+}
+
+/// As [`first`], for the controller that looks after Pods of all kinds. Pods that their workload settles get the condition from there, together with
+/// others: see [`super::inplace::settle`].
+pub fn first_unless_settled(pod: &Pod, now: Timestamp) -> PodChange {
+    let settled = pod.metadata.controller().is_some_and(|owner| {
+        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+        group == CloneSet::GROUP && owner.kind == CloneSet::KIND
+    });
+    if settled && has_gate(pod, IN_PLACE_UPDATE_READY) {
+        return PodChange::default();
+    }
+    first(pod, now)
 }
 
 fn listing(mut writers: Vec<Writer>, now: Timestamp) -> NewCondition {
