@@ -19,6 +19,7 @@ mod conditions;
 pub mod convert;
 mod counts;
 mod create;
+pub mod default;
 mod explain;
 #[cfg(test)]
 mod fixtures;
@@ -32,6 +33,8 @@ mod scale;
 mod settle;
 mod status;
 mod update;
+pub mod validate;
+pub mod version;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -17,3 +17,4 @@ pub mod revision;
 pub mod selector;
 pub mod tree;
 pub mod update_order;
+pub mod validate;
