@@ -45,7 +45,10 @@ use serde_json::json;
 
 pub use observed::Observed;
 
-use crate::plan::{Action, Chain, Env, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target, Why};
+use crate::plan::{
+    Action, Chain, Env, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target,
+    Why,
+};
 use crate::shared::availability::Availability;
 use crate::shared::pod_change::whole_seconds;
 use crate::shared::revision;
@@ -147,7 +150,11 @@ fn until_available(round: &Round<'_>) -> Option<Duration> {
 fn prune_names(round: &Round<'_>, plan: &mut Plan) {
     let listed = &round.set.spec.scale_strategy.pods_to_delete;
     let there: BTreeSet<&str> = round.members.iter().map(member::Member::name).collect();
-    let kept: Vec<&str> = listed.iter().map(String::as_str).filter(|name| there.contains(name)).collect();
+    let kept: Vec<&str> = listed
+        .iter()
+        .map(String::as_str)
+        .filter(|name| there.contains(name))
+        .collect();
     if kept.len() == listed.len() {
         return;
     }

@@ -1,6 +1,6 @@
 //! Doing what a plan says, and nothing else.
 //!
-//! Every write goes through the [`Writer`]; what it did is remembered in the [`Expectations`] of the controller, so that the next
+//! Every write goes through the writer of the controller; what it did is remembered in its [`Expectations`], so that the next
 //! decision waits until the cache shows it. What failed comes back as the [`Outcome`], which the next plan reads.
 
 use std::collections::HashMap;
@@ -15,10 +15,12 @@ use kruise_core::plan::{
 };
 use kruise_runtime::cache::{Position, Version};
 use kruise_runtime::error::{Class, Error};
-use kruise_runtime::events::{EventType, Recorder, Regarding};
+use kruise_runtime::events::{EventType, Regarding};
 use kruise_runtime::expectations::{Expectations, View};
 use kruise_runtime::resource::{ObjectKey, Resource};
-use kruise_runtime::writer::{DeleteOptions, Patch, Preconditions, Target, Writer, slow_start};
+use kruise_runtime::writer::{DeleteOptions, Patch, Preconditions, Target, slow_start};
+
+use crate::platform::Workplace;
 
 static POD: Resource = Resource::namespaced("", "v1", "Pod", "pods");
 static CLAIM: Resource = Resource::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
@@ -42,9 +44,7 @@ const AT_ONCE: usize = 256;
 
 /// Applies the plans of one controller.
 pub(crate) struct Applier {
-    writer: Writer,
-    events: Recorder,
-    expectations: Arc<Expectations>,
+    place: Arc<Workplace>,
     /// Where writes of a kind become visible. A kind that is not watched is not waited for.
     views: HashMap<ObjectKind, SharedView>,
 }
@@ -72,11 +72,9 @@ pub(crate) struct Applied {
 }
 
 impl Applier {
-    pub(crate) fn new(writer: Writer, events: Recorder, expectations: Arc<Expectations>) -> Self {
+    pub(crate) fn new(place: Arc<Workplace>) -> Self {
         Self {
-            writer,
-            events,
-            expectations,
+            place,
             views: HashMap::new(),
         }
     }
@@ -244,7 +242,7 @@ impl Round<'_> {
     }
 
     async fn write(&self, action: &Action) -> Result<(), Error> {
-        let writer = &self.applier.writer;
+        let writer = self.applier.place.writer();
         let object = action.object();
         let place = Target::new(resource(object.kind), &object.namespace, &object.name);
         match action {
@@ -310,7 +308,7 @@ impl Round<'_> {
     fn expect(&self, object: &plan::Target, remember: impl FnOnce(&Expectations, &SharedView, &ObjectKey)) {
         if let Some(view) = self.applier.views.get(&object.kind) {
             let key = ObjectKey::new(&*object.namespace, &*object.name);
-            remember(&self.applier.expectations, view, &key);
+            remember(self.applier.place.expectations(), view, &key);
         }
     }
 
@@ -323,7 +321,10 @@ impl Round<'_> {
             Some(error) => format!("{}: {error}", event.message),
             None => event.message.clone(),
         };
-        self.applier.events.record(self.regarding, tone, event.reason, message);
+        self.applier
+            .place
+            .recorder()
+            .record(self.regarding, tone, event.reason, message);
     }
 }
 

@@ -116,7 +116,13 @@ fn hand_over(claim: &Meta, pod: &Pod, set: &Uid) -> Chain {
     });
     let patch = json!({ "metadata": { "ownerReferences": [without_owner(set), owner] } });
     let target = Target::of(ObjectKind::PersistentVolumeClaim, claim);
-    let failed = Event::warning(event::FAILED_UPDATE, format!("failed to make pod {} the owner of claim {}", pod.metadata.name, claim.name));
+    let failed = Event::warning(
+        event::FAILED_UPDATE,
+        format!(
+            "failed to make pod {} the owner of claim {}",
+            pod.metadata.name, claim.name
+        ),
+    );
     Chain::of(Write::from(Action::patch(target, patch, Preconditions::unchanged(claim))).or_else(failed))
 }
 

@@ -211,7 +211,9 @@ impl Numbers {
         let wanted_old = goal.partition + surge.old;
 
         let missing = (wanted - counted).max(0);
-        let room = goal.scale_limit.map_or(i64::MAX, |limit| (limit - tally.unavailable()).max(0));
+        let room = goal
+            .scale_limit
+            .map_or(i64::MAX, |limit| (limit - tally.unavailable()).max(0));
         let surplus = (counted - tally.named() - wanted).max(0);
         let above = total - goal.replicas;
         let delete_ready = if tally.named() > 0 || surplus > 0 {

@@ -52,9 +52,15 @@ impl Maker<'_> {
         let metadata = |name: &str| template.pointer(&format!("/metadata/{name}")).cloned();
         let mut labels = object(metadata("labels"));
         labels.extend(revision_labels.iter().map(|(key, value)| (key.clone(), json!(value))));
-        labels.insert(label::LIFECYCLE_STATE.to_owned(), json!(State::PreparingNormal.as_str()));
+        labels.insert(
+            label::LIFECYCLE_STATE.to_owned(),
+            json!(State::PreparingNormal.as_str()),
+        );
         let mut annotations = object(metadata("annotations"));
-        annotations.insert(annotation::LIFECYCLE_TIMESTAMP.to_owned(), json!(to_the_second(self.now)));
+        annotations.insert(
+            annotation::LIFECYCLE_TIMESTAMP.to_owned(),
+            json!(to_the_second(self.now)),
+        );
         let mut meta = json!({
             "generateName": format!("{}-", self.owner.name),
             "namespace": self.namespace,
@@ -82,7 +88,10 @@ impl Maker<'_> {
     fn claim_moulds(&self) -> Vec<ClaimMould> {
         let templates = self.spec.volume_claim_templates.value();
         let templates = templates.as_array().map(Vec::as_slice).unwrap_or_default();
-        templates.iter().filter_map(|template| self.claim_mould(template)).collect()
+        templates
+            .iter()
+            .filter_map(|template| self.claim_mould(template))
+            .collect()
     }
 
     fn claim_mould(&self, template: &Value) -> Option<ClaimMould> {
@@ -132,8 +141,14 @@ impl Maker<'_> {
         let write = Write::from(Action::create(object, Body::new(mould.common.clone(), own)));
         writes.push(
             write
-                .then(Event::normal(event::SUCCESSFUL_CREATE, format!("succeed to create pod {name}")))
-                .or_else(Event::warning(event::FAILED_CREATE, format!("failed to create pod {name}"))),
+                .then(Event::normal(
+                    event::SUCCESSFUL_CREATE,
+                    format!("succeed to create pod {name}"),
+                ))
+                .or_else(Event::warning(
+                    event::FAILED_CREATE,
+                    format!("failed to create pod {name}"),
+                )),
         );
         writes.into_iter().collect()
     }
@@ -142,7 +157,10 @@ impl Maker<'_> {
         let own = json!({ "metadata": { "name": name, "labels": { (label::POD_INSTANCE_ID): id } } });
         let object = Target::new(ObjectKind::PersistentVolumeClaim, self.namespace, name);
         let write = Write::from(Action::create(object, Body::new(claim.common.clone(), own)));
-        write.or_else(Event::warning(event::FAILED_CREATE, format!("failed to create claim {name}")))
+        write.or_else(Event::warning(
+            event::FAILED_CREATE,
+            format!("failed to create claim {name}"),
+        ))
     }
 }
 
@@ -166,7 +184,11 @@ fn add_readiness_gate(spec: &mut Map<String, Value>) {
 }
 
 fn other_volumes(spec: &Map<String, Value>, claims: &[ClaimMould]) -> Vec<Value> {
-    let volumes = spec.get("volumes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let volumes = spec
+        .get("volumes")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let is_claimed = |volume: &&Value| {
         let name = volume.get("name").and_then(Value::as_str);
         claims.iter().any(|claim| Some(&*claim.name) == name)

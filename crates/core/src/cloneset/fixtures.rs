@@ -87,7 +87,8 @@ impl PodBuilder {
     fn readiness(self, status: &str, since: &str) -> Self {
         let ready = json!({ "type": "Ready", "status": status, "lastTransitionTime": since });
         let containers = json!({ "type": "ContainersReady", "status": status, "lastTransitionTime": since });
-        self.with_condition("ContainersReady", containers).with_condition("Ready", ready)
+        self.with_condition("ContainersReady", containers)
+            .with_condition("Ready", ready)
     }
 
     pub fn ready(self) -> Self {
@@ -260,8 +261,10 @@ pub fn observed(spec: &Value, pods: &[PodBuilder]) -> Observed {
 pub fn rolling(spec: &Value, pods: &[PodBuilder]) -> Observed {
     let mut document = set(&json!({ "template": template("nginx:2") }));
     merge(&mut document["spec"], spec);
-    let revisions =
-        vec![revision("web-old", 1, &template("nginx:1")), revision("web-new", 2, &template("nginx:2"))];
+    let revisions = vec![
+        revision("web-old", 1, &template("nginx:1")),
+        revision("web-new", 2, &template("nginx:2")),
+    ];
     document["status"] = json!({
         "observedGeneration": 1, "currentRevision": "web-old", "updateRevision": "web-new", "collisionCount": 0,
     });
@@ -270,7 +273,10 @@ pub fn rolling(spec: &Value, pods: &[PodBuilder]) -> Observed {
 
 pub fn from_parts(set: &Value, pods: &[PodBuilder], claims: &[Value], revisions: &[Value]) -> Observed {
     let heads = |values: &[Value]| -> Vec<Arc<Head>> {
-        values.iter().map(|value| Arc::new(serde_json::from_value(value.clone()).unwrap())).collect()
+        values
+            .iter()
+            .map(|value| Arc::new(serde_json::from_value(value.clone()).unwrap()))
+            .collect()
     };
     let revision = |value: &Value| -> Arc<ControllerRevision> {
         // Through text, because raw parts keep what was written.

@@ -58,7 +58,12 @@ fn harm(one: &Pod, other: &Pod) -> Ordering {
 
 /// Restarts of the restartable init container that was restarted most.
 fn sidecar_restarts(pod: &Pod) -> i32 {
-    let sidecars = pod.spec.template.init_containers.iter().filter(|container| container.restart_policy == "Always");
+    let sidecars = pod
+        .spec
+        .template
+        .init_containers
+        .iter()
+        .filter(|container| container.restart_policy == "Always");
     let statuses = &pod.status.init_container_statuses;
     let restarts = sidecars.filter_map(|container| statuses.iter().find(|status| status.name == container.name));
     restarts.map(|status| status.restart_count).max().unwrap_or(0)
@@ -100,7 +105,11 @@ mod tests {
         let pods = [
             pod("j-old").ready().on("n").created("2024-01-01T00:00:00Z"),
             pod("i-young").ready().on("n").created("2024-02-01T00:00:00Z"),
-            pod("h-restarted").ready().on("n").restarts(3).created("2024-01-01T00:00:00Z"),
+            pod("h-restarted")
+                .ready()
+                .on("n")
+                .restarts(3)
+                .created("2024-01-01T00:00:00Z"),
             pod("g-just-ready").ready().on("n").ready_at("2024-05-01T09:59:00Z"),
             pod("f-unready").unready().on("n"),
             pod("e-unknown").phase("Unknown").on("n"),
@@ -109,7 +118,16 @@ mod tests {
         ];
         assert_eq!(
             order(&pods, &json!({})),
-            ["c-homeless", "d-pending", "e-unknown", "f-unready", "g-just-ready", "h-restarted", "i-young", "j-old"]
+            [
+                "c-homeless",
+                "d-pending",
+                "e-unknown",
+                "f-unready",
+                "g-just-ready",
+                "h-restarted",
+                "i-young",
+                "j-old"
+            ]
         );
     }
 

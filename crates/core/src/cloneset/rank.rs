@@ -131,7 +131,10 @@ pub fn later_or_unknown(one: Option<Moment>, other: Option<Moment>) -> Ordering 
 
 /// What the annotation says; 0 when it is not the plain form of a 32-bit number.
 fn deletion_cost(pod: &Pod) -> i32 {
-    let text = pod.metadata.annotation(annotation::POD_DELETION_COST).unwrap_or_default();
+    let text = pod
+        .metadata
+        .annotation(annotation::POD_DELETION_COST)
+        .unwrap_or_default();
     let is_plain = text == "0" || text.starts_with('-') || text.starts_with(|first: char| ('1'..='9').contains(&first));
     if is_plain { text.parse().unwrap_or(0) } else { 0 }
 }
@@ -152,7 +155,13 @@ fn crowds(group: &[&Member<'_>], topology: &Topology<'_>) -> Vec<f64> {
         let weight = (f64::from(u32::try_from(places.len()).unwrap_or(u32::MAX)) + 2.0).ln();
         let breaks_ties = key != label::NODE_HOSTNAME;
         for crowd in places.into_values() {
-            let tie = |index: usize| if breaks_ties { on_node.get(index).copied().unwrap_or(0) } else { 0 };
+            let tie = |index: usize| {
+                if breaks_ties {
+                    on_node.get(index).copied().unwrap_or(0)
+                } else {
+                    0
+                }
+            };
             for (index, place) in sorted(crowd, &keys, tie).into_iter().rev().zip(1_u32..) {
                 if let Some(points) = points.get_mut(index) {
                     *points += f64::from(place) * weight;
@@ -178,10 +187,7 @@ fn same_node(group: &[&Member<'_>], keys: &[Key<'_>]) -> Vec<u32> {
 }
 
 /// Places of the group's list by where the Pods are.
-fn places<'a>(
-    group: &[&Member<'a>],
-    place: impl Fn(&'a Pod) -> Option<&'a str>,
-) -> BTreeMap<&'a str, Vec<usize>> {
+fn places<'a>(group: &[&Member<'a>], place: impl Fn(&'a Pod) -> Option<&'a str>) -> BTreeMap<&'a str, Vec<usize>> {
     let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, member) in group.iter().enumerate() {
         if let Some(place) = place(member.pod) {

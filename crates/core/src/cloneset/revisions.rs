@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::observed::Observed;
 use crate::plan::{
-    Action, Chain, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target,
+    Action, Chain, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan,
+    Preconditions, Step, Target,
 };
 use crate::shared::revision::{self, Candidate, Choice, Owner, Workload};
 
@@ -69,7 +70,9 @@ impl<'a> Revisions<'a> {
         });
         let mut collisions = collisions(set);
         let mut choice = revision::choose(&candidate, &known, collisions);
-        if let Choice::Create { name, collisions: used, .. } = &choice
+        if let Choice::Create {
+            name, collisions: used, ..
+        } = &choice
             && is_taken(&observed.last, name)
         {
             collisions = used.saturating_add(1);
@@ -77,8 +80,14 @@ impl<'a> Revisions<'a> {
         }
         let (update, write) = match choice {
             Choice::Use(found) => (Revision(Cow::Borrowed(found)), None),
-            Choice::Renumber { revision, patch } => (Revision(Cow::Borrowed(revision)), Some(renumber(revision, patch))),
-            Choice::Create { name, collisions: used, object } => {
+            Choice::Renumber { revision, patch } => {
+                (Revision(Cow::Borrowed(revision)), Some(renumber(revision, patch)))
+            }
+            Choice::Create {
+                name,
+                collisions: used,
+                object,
+            } => {
                 collisions = used;
                 let read = serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
                 let target = Target::new(ObjectKind::ControllerRevision, namespace, &name);
@@ -87,7 +96,13 @@ impl<'a> Revisions<'a> {
             }
         };
         let current = current(set, &known).unwrap_or_else(|| update.clone());
-        Ok(Self { known, update, current, collisions, write })
+        Ok(Self {
+            known,
+            update,
+            current,
+            collisions,
+            write,
+        })
     }
 
     /// Adds the write of the revision to a plan.
@@ -110,7 +125,9 @@ impl<'a> Revisions<'a> {
         live.extend([self.update.name(), self.current.name()]);
         let mut step = Step::new(Phase::Housekeeping, Pace::Bounded, OnFailure::GoOn);
         for revision in revision::superfluous(&self.known, live, limit) {
-            step.push(Chain::of(Action::delete(ObjectKind::ControllerRevision, &revision.metadata).into()));
+            step.push(Chain::of(
+                Action::delete(ObjectKind::ControllerRevision, &revision.metadata).into(),
+            ));
         }
         plan.push(step);
     }

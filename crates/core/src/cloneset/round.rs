@@ -86,7 +86,11 @@ impl<'a> Round<'a> {
     fn look_at_pods(&mut self) {
         let listed = &self.set.spec.scale_strategy.pods_to_delete;
         let listed: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
-        let active = self.observed.pods.iter().filter(|pod| self.controls(pod) && is_active(pod));
+        let active = self
+            .observed
+            .pods
+            .iter()
+            .filter(|pod| self.controls(pod) && is_active(pod));
         let active: Vec<&Pod> = active.map(|pod| &**pod).collect();
         let is_ours = |pod: &Pod| selector::matches(&self.set.spec.selector, |key| pod.metadata.label(key));
         let (ours, strangers): (Vec<&Pod>, Vec<&Pod>) = active.into_iter().partition(|pod| is_ours(pod));
@@ -109,7 +113,9 @@ impl<'a> Round<'a> {
     }
 
     fn controls(&self, pod: &Pod) -> bool {
-        pod.metadata.controller().is_some_and(|controller| controller.uid == self.uid)
+        pod.metadata
+            .controller()
+            .is_some_and(|controller| controller.uid == self.uid)
     }
 
     /// All Pods of the set, ended and terminating ones too.
@@ -121,7 +127,8 @@ impl<'a> Round<'a> {
     /// All Pods of the set by instance id, with whether they are active.
     pub fn pods_by_id(&self) -> BTreeMap<&'a str, (&'a Pod, bool)> {
         let pods = self.all_pods();
-        pods.filter_map(|pod| Some((claims::instance_id(&pod.metadata)?, (pod, is_active(pod))))).collect()
+        pods.filter_map(|pod| Some((claims::instance_id(&pod.metadata)?, (pod, is_active(pod)))))
+            .collect()
     }
 
     /// The namespace.
@@ -159,7 +166,10 @@ impl<'a> Round<'a> {
         let keys = spread_keys(self.set);
         let nodes = if keys.is_empty() { &[][..] } else { &self.observed.nodes };
         Topology {
-            nodes: nodes.iter().map(|node| (&*node.metadata.name, &node.metadata.labels)).collect(),
+            nodes: nodes
+                .iter()
+                .map(|node| (&*node.metadata.name, &node.metadata.labels))
+                .collect(),
             keys,
         }
     }
@@ -176,14 +186,22 @@ impl<'a> Round<'a> {
     /// The writes that change a Pod.
     pub fn change(&self, pod: &Pod, change: PodChange, guard: Guard) -> Chain {
         let requests = change.requests(pod, guard, self.env.server.pod_resize);
-        requests.into_iter().map(|patch| Action::patch_pod(pod, patch).into()).collect()
+        requests
+            .into_iter()
+            .map(|patch| Action::patch_pod(pod, patch).into())
+            .collect()
     }
 }
 
 /// The node labels over which the template spreads Pods.
 pub fn spread_keys(set: &CloneSet) -> Vec<String> {
     let template = set.spec.template.value();
-    let constraints = template.pointer("/spec/topologySpreadConstraints").and_then(Value::as_array);
-    let keys = constraints.into_iter().flatten().filter_map(|constraint| constraint.get("topologyKey")?.as_str());
+    let constraints = template
+        .pointer("/spec/topologySpreadConstraints")
+        .and_then(Value::as_array);
+    let keys = constraints
+        .into_iter()
+        .flatten()
+        .filter_map(|constraint| constraint.get("topologyKey")?.as_str());
     keys.map(str::to_owned).collect()
 }

@@ -25,7 +25,10 @@ use super::member::Member;
 use super::rank::{Topology, ranked};
 use super::round::Round;
 use super::{claims, member};
-use crate::plan::{Action, Chain, Event, Hook, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Preconditions, Step, Target, Why, Write};
+use crate::plan::{
+    Action, Chain, Event, Hook, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Preconditions, Step, Target, Why,
+    Write,
+};
 use crate::shared::availability::is_active;
 use crate::shared::lifecycle::{self, State};
 use crate::shared::pod_change::Guard;
@@ -49,7 +52,11 @@ pub fn scale(round: &Round<'_>, plan: &mut Plan) -> bool {
     if delete(round, &leaving, i64::MAX, plan) {
         return true;
     }
-    let named: Vec<&Member<'_>> = round.members.iter().filter(|member| member.is_named && !member.is_leaving()).collect();
+    let named: Vec<&Member<'_>> = round
+        .members
+        .iter()
+        .filter(|member| member.is_named && !member.is_leaving())
+        .collect();
     if delete(round, &named, numbers.delete_ready, plan) {
         return true;
     }
@@ -67,11 +74,19 @@ pub fn scale(round: &Round<'_>, plan: &mut Plan) -> bool {
 
 /// Step 1.
 fn bring_back(round: &Round<'_>, plan: &mut Plan) -> bool {
-    let going = round.members.iter().filter(|member| member.is_named || member.is_leaving()).count() as i64;
+    let going = round
+        .members
+        .iter()
+        .filter(|member| member.is_named || member.is_leaving())
+        .count() as i64;
     let staying = round.members.len() as i64 - going;
     let mut needed = round.goal.replicas - staying;
     let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
-    for member in round.members.iter().filter(|member| member.is_leaving() && !member.is_named) {
+    for member in round
+        .members
+        .iter()
+        .filter(|member| member.is_leaving() && !member.is_named)
+    {
         if needed <= 0 {
             break;
         }
@@ -89,7 +104,10 @@ fn bring_back(round: &Round<'_>, plan: &mut Plan) -> bool {
 fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
     if numbers.create < numbers.missing {
         let limit = numbers.create;
-        let message = format!("scaling up is limited to {limit} of {} pods by scaleStrategy.maxUnavailable", numbers.missing);
+        let message = format!(
+            "scaling up is limited to {limit} of {} pods by scaleStrategy.maxUnavailable",
+            numbers.missing
+        );
         plan.events.push(Event::warning(event::SCALE_UP_LIMITED, message));
         plan.why.push(Why::ScaleUpLimited {
             missing: numbers.missing as i32,
@@ -138,7 +156,13 @@ fn ids(round: &Round<'_>, count: usize, plan: &mut Plan) -> Vec<String> {
     let mut kept = PodNames::default();
     if round.reuses_claims() {
         let waiting: Vec<&str> = round.claims.ids().filter(|id| !active.contains(id)).collect();
-        ids.extend(waiting.iter().filter(|id| !taken.contains(*id)).take(count).map(|id| (*id).to_owned()));
+        ids.extend(
+            waiting
+                .iter()
+                .filter(|id| !taken.contains(*id))
+                .take(count)
+                .map(|id| (*id).to_owned()),
+        );
         let places = waiting.iter().filter(|id| going.contains(*id)).take(count - ids.len());
         for id in places {
             kept.push(&kruise_api::names::pattern::clone_set_pod(&round.owner.name, id));
@@ -167,7 +191,10 @@ fn choose<'r, 'a>(
 ) -> Vec<&'r Member<'a>> {
     let (new, old): (Vec<&Member<'_>>, Vec<&Member<'_>>) = round.members.iter().partition(|member| is_new(member));
     let surplus = usize::try_from(numbers.surplus).unwrap_or(0);
-    let from_old = usize::try_from(numbers.surplus_old).unwrap_or(0).min(surplus).min(old.len());
+    let from_old = usize::try_from(numbers.surplus_old)
+        .unwrap_or(0)
+        .min(surplus)
+        .min(old.len());
     let from_new = (surplus - from_old).min(new.len());
     let topology = round.topology();
     let mut chosen = first(old, from_old, &topology);
@@ -233,10 +260,18 @@ fn removal(round: &Round<'_>, member: &Member<'_>) -> Chain {
     };
     let object = Target::of(ObjectKind::Pod, meta);
     let write = Write::from(Action::Delete { object, preconditions })
-        .then(Event::normal(event::SUCCESSFUL_DELETE, format!("succeed to delete pod {}", meta.name)))
-        .or_else(Event::warning(event::FAILED_DELETE, format!("failed to delete pod {}", meta.name)));
+        .then(Event::normal(
+            event::SUCCESSFUL_DELETE,
+            format!("succeed to delete pod {}", meta.name),
+        ))
+        .or_else(Event::warning(
+            event::FAILED_DELETE,
+            format!("failed to delete pod {}", meta.name),
+        ));
     let claims = claims::instance_id(meta).map_or(&[][..], |id| round.claims.with_id(id));
-    std::iter::once(write).chain(claims.iter().map(|claim| claims::delete(claim))).collect()
+    std::iter::once(write)
+        .chain(claims.iter().map(|claim| claims::delete(claim)))
+        .collect()
 }
 
 #[cfg(test)]

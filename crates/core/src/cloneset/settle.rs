@@ -57,7 +57,11 @@ pub fn settle<'r>(round: &'r Round<'_>, updates: i64, plan: &mut Plan) -> Settle
 fn is_quiet(member: &Member<'_>) -> bool {
     let pod: &Pod = member.pod;
     let meta = &pod.metadata;
-    let in_grace = || [annotation::IN_PLACE_GRACE, annotation::IN_PLACE_GRACE_OLD].iter().any(|key| meta.annotation(key).is_some());
+    let in_grace = || {
+        [annotation::IN_PLACE_GRACE, annotation::IN_PLACE_GRACE_OLD]
+            .iter()
+            .any(|key| meta.annotation(key).is_some())
+    };
     let ready = pod.status.condition(IN_PLACE_UPDATE_READY);
     matches!(member.state, State::Normal | State::None)
         && ready.is_some_and(|ready| ready.status == Holds::True && ready.reason.is_empty() && ready.message.is_empty())
@@ -122,7 +126,10 @@ impl Waiting {
             say(pods, &|pods| Why::HookWaiting { hook, pods });
         }
         for (message, name) in self.unreadable {
-            say([&*name].into_iter().collect(), &|pods| Why::Unreadable { pods, message: message.clone() });
+            say([&*name].into_iter().collect(), &|pods| Why::Unreadable {
+                pods,
+                message: message.clone(),
+            });
         }
     }
 }

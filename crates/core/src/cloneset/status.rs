@@ -35,7 +35,12 @@ pub fn counted(set: &CloneSet, members: &[Member<'_>], revisions: &Names<'_>) ->
         updated_available_replicas: count(&|member| member.is_updated && member.is_available()),
         expected_updated_replicas: counts::expected_updated(&set.spec) as i32,
         update_revision: revisions.update.to_owned(),
-        current_revision: if all_updated { revisions.update } else { revisions.current }.to_owned(),
+        current_revision: if all_updated {
+            revisions.update
+        } else {
+            revisions.current
+        }
+        .to_owned(),
         collision_count: Some(revisions.collisions),
         conditions: before.conditions,
         label_selector: selector_text(&set.spec.selector),
@@ -95,7 +100,11 @@ fn condition_news(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
             .iter()
             .map(|condition| {
                 let is_progress = condition.type_ == PROGRESSING;
-                let reason = if is_progress { condition.reason.clone() } else { String::new() };
+                let reason = if is_progress {
+                    condition.reason.clone()
+                } else {
+                    String::new()
+                };
                 (condition.type_.clone(), condition.status.to_string(), reason)
             })
             .collect();
@@ -108,7 +117,9 @@ fn condition_news(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
 /// A selector as text, as `kubectl` takes it; requirements by key.
 pub fn selector_text(selector: &LabelSelector) -> String {
     let labels = selector.match_labels.iter().flatten();
-    let mut terms: Vec<(&str, String)> = labels.map(|(key, value)| (key.as_str(), format!("{key}={value}"))).collect();
+    let mut terms: Vec<(&str, String)> = labels
+        .map(|(key, value)| (key.as_str(), format!("{key}={value}")))
+        .collect();
     let expressions = selector.match_expressions.iter().flatten();
     terms.extend(expressions.map(|term| (term.key.as_str(), expression(term))));
     terms.sort_by(|one, other| one.0.cmp(other.0));

@@ -47,18 +47,28 @@ pub fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
         return failure;
     }
     if rolling.is_some_and(|rolling| rolling.paused) {
-        plan.why.extend((numbers.update != 0).then_some(Why::Paused { outdated }));
+        plan.why
+            .extend((numbers.update != 0).then_some(Why::Paused { outdated }));
         return failure;
     }
     if numbers.update == 0 {
         return failure;
     }
     let mut walk = Walk::new(round, &numbers);
-    let candidates = round.members.iter().filter(|member| walk.is_candidate(member)).collect();
+    let candidates = round
+        .members
+        .iter()
+        .filter(|member| walk.is_candidate(member))
+        .collect();
     let wanted = usize::try_from(numbers.update.unsigned_abs()).unwrap_or(usize::MAX);
-    let ordered: Vec<&Member<'_>> = ordered(candidates, &round.members, rolling).into_iter().take(wanted).collect();
+    let ordered: Vec<&Member<'_>> = ordered(candidates, &round.members, rolling)
+        .into_iter()
+        .take(wanted)
+        .collect();
     let count = ordered.len();
-    let chosen = ordered.into_iter().take_while(|member| !settled.written.contains(member.name()) && walk.takes(member));
+    let chosen = ordered
+        .into_iter()
+        .take_while(|member| !settled.written.contains(member.name()) && walk.takes(member));
     let chosen: Vec<&Member<'_>> = chosen.collect();
     if chosen.len() < count {
         plan.why.push(Why::UpdateBudget {
@@ -85,7 +95,11 @@ impl<'r, 'a> Walk<'r, 'a> {
     fn new(round: &'r Round<'a>, numbers: &Numbers) -> Self {
         let goes_back = numbers.update < 0;
         let revisions = &round.revisions;
-        let target = if goes_back { &revisions.current } else { &revisions.update };
+        let target = if goes_back {
+            &revisions.current
+        } else {
+            &revisions.update
+        };
         let unavailable = round.members.iter().filter(|member| !member.is_available());
         let arrived = |member: &&Member<'_>| revision::is_at(member.pod, target.name());
         Self {
@@ -140,7 +154,9 @@ impl<'r, 'a> Writes<'r, 'a> {
             round,
             target,
             labels: round.pod_labels(target.name()),
-            policy: rolling.map(|rolling| rolling.pod_update_policy.clone()).unwrap_or_default(),
+            policy: rolling
+                .map(|rolling| rolling.pod_update_policy.clone())
+                .unwrap_or_default(),
             env: round.in_place_env(),
             changes: BTreeMap::new(),
         }
@@ -165,7 +181,9 @@ impl<'r, 'a> Writes<'r, 'a> {
             };
             match written {
                 Ok(mut chain) => {
-                    chain.guard = asks.then(|| Guard::Budget { pod: member.name().to_owned() });
+                    chain.guard = asks.then(|| Guard::Budget {
+                        pod: member.name().to_owned(),
+                    });
                     step.push(chain);
                 }
                 Err(failure) => {
@@ -174,7 +192,11 @@ impl<'r, 'a> Writes<'r, 'a> {
                 }
             }
         }
-        plan.why.extend(recreated.into_iter().map(|(because, pods)| Why::Recreating { pods, because }));
+        plan.why.extend(
+            recreated
+                .into_iter()
+                .map(|(because, pods)| Why::Recreating { pods, because }),
+        );
         plan.push(step);
         end
     }
@@ -184,12 +206,19 @@ impl<'r, 'a> Writes<'r, 'a> {
             pods: [member.name()].into_iter().collect(),
             because: why.to_owned(),
         });
-        format!("pod {} cannot be updated in place to revision {}: {why}", member.name(), self.target.name())
+        format!(
+            "pod {} cannot be updated in place to revision {}: {why}",
+            member.name(),
+            self.target.name()
+        )
     }
 
     /// The update in place of one Pod: none when the policy does not ask for one, an error when it is not possible.
     fn in_place(&mut self, member: &'r Member<'a>, plan: &mut Plan) -> Option<Result<Chain, String>> {
-        if !matches!(self.policy, PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly) {
+        if !matches!(
+            self.policy,
+            PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly
+        ) {
             return None;
         }
         let at = revision::of_pod(member.pod);
@@ -210,7 +239,9 @@ impl<'r, 'a> Writes<'r, 'a> {
 
     fn decide(&self, at: &str) -> Result<ChangeSet, String> {
         let old = revision::find(&self.round.revisions.known, at);
-        let old = old.filter(|_| !at.is_empty()).ok_or_else(|| "the revision of the Pod is gone".to_owned())?;
+        let old = old
+            .filter(|_| !at.is_empty())
+            .ok_or_else(|| "the revision of the Pod is gone".to_owned())?;
         let rolling = self.round.set.spec.update_strategy.rolling_update.as_ref();
         let strategy = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
         let options = Options {

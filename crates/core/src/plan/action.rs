@@ -244,7 +244,9 @@ impl Preconditions {
     /// Moves the conditions out of a patch, in which they are fields of the metadata. The UID is always one.
     pub fn taken_from(patch: &mut Value, meta: &Meta) -> Self {
         let mut conditions = Self::same(meta);
-        let Some(patch) = patch.as_object_mut() else { return conditions };
+        let Some(patch) = patch.as_object_mut() else {
+            return conditions;
+        };
         if let Some(Value::Object(metadata)) = patch.get_mut("metadata") {
             metadata.remove("uid");
             if metadata.remove("resourceVersion").is_some() {

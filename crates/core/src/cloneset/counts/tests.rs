@@ -58,9 +58,16 @@ fn surge_and_unavailable_are_rounded_as_users_know_it() {
     ];
     for (replicas, rolling, surge, unavailable) in table {
         let goal = goal(replicas, &rolling);
-        assert_eq!((goal.surge, goal.unavailable), (surge, unavailable), "{rolling} of {replicas}");
+        assert_eq!(
+            (goal.surge, goal.unavailable),
+            (surge, unavailable),
+            "{rolling} of {replicas}"
+        );
     }
-    let on_delete = Goal::of(&CloneSetSpec { replicas: Some(9), ..CloneSetSpec::default() });
+    let on_delete = Goal::of(&CloneSetSpec {
+        replicas: Some(9),
+        ..CloneSetSpec::default()
+    });
     assert_eq!((on_delete.partition, on_delete.surge, on_delete.unavailable), (0, 0, 1));
     assert_eq!(Goal::of(&CloneSetSpec::default()).replicas, 1);
     assert_eq!(Goal::of(&spec(-5, &json!({}))).replicas, 0);
@@ -70,7 +77,11 @@ fn surge_and_unavailable_are_rounded_as_users_know_it() {
 fn the_scale_limit_is_rounded_up_and_absent_when_not_given() {
     let limit = |value: serde_json::Value| {
         let strategy = serde_json::from_value(json!({ "maxUnavailable": value })).unwrap();
-        Goal::of(&CloneSetSpec { scale_strategy: strategy, ..spec(10, &json!({})) }).scale_limit
+        Goal::of(&CloneSetSpec {
+            scale_strategy: strategy,
+            ..spec(10, &json!({}))
+        })
+        .scale_limit
     };
     assert_eq!(limit(json!(null)), None);
     assert_eq!(limit(json!(2)), Some(2));
@@ -90,14 +101,28 @@ fn the_status_says_how_many_should_be_updated() {
     for (rolling, updated) in table {
         assert_eq!(expected_updated(&spec(10, &rolling)), updated, "{rolling}");
     }
-    assert_eq!(expected_updated(&CloneSetSpec { replicas: Some(4), ..CloneSetSpec::default() }), 4);
+    assert_eq!(
+        expected_updated(&CloneSetSpec {
+            replicas: Some(4),
+            ..CloneSetSpec::default()
+        }),
+        4
+    );
 }
 
 fn group(active: i64, named: i64, unavailable: i64, leaving: i64) -> Group {
-    Group { active, named, unavailable, leaving }
+    Group {
+        active,
+        named,
+        unavailable,
+        leaving,
+    }
 }
 
-const FORWARD: Switches = Switches { may_go_back: false, exclude_leaving: false };
+const FORWARD: Switches = Switches {
+    may_go_back: false,
+    exclude_leaving: false,
+};
 
 fn numbers(goal: Goal, old: Group, new: Group) -> Numbers {
     Numbers::of(&goal, &Tally { new, old }, FORWARD)
@@ -117,9 +142,15 @@ fn given_surge_then_the_additional_pods_come_first() {
     let start = numbers(surge, group(10, 0, 0, 0), group(0, 0, 0, 0));
     assert_eq!((start.create, start.missing_old, start.update_unavailable), (2, 0, 0));
     let unready = numbers(surge, group(10, 0, 0, 0), group(2, 0, 2, 0));
-    assert_eq!((unready.missing, unready.surplus, unready.update_unavailable), (0, 0, 2));
+    assert_eq!(
+        (unready.missing, unready.surplus, unready.update_unavailable),
+        (0, 0, 2)
+    );
     let done = numbers(surge, group(2, 0, 0, 0), group(10, 0, 0, 0));
-    assert_eq!((done.update, done.surplus, done.surplus_old, done.delete_ready), (0, 2, 2, 2));
+    assert_eq!(
+        (done.update, done.surplus, done.surplus_old, done.delete_ready),
+        (0, 2, 2, 2)
+    );
 }
 
 #[test]
@@ -150,17 +181,31 @@ fn given_a_partition_then_the_rest_is_updated() {
 #[test]
 fn given_the_partition_is_raised_then_pods_go_back_only_with_the_gate() {
     let raised = goal(10, &json!({ "partition": 6 }));
-    let tally = Tally { old: group(2, 0, 0, 0), new: group(8, 0, 0, 0) };
+    let tally = Tally {
+        old: group(2, 0, 0, 0),
+        new: group(8, 0, 0, 0),
+    };
     assert_eq!(Numbers::of(&raised, &tally, FORWARD).update, 0);
-    let back = Switches { may_go_back: true, ..FORWARD };
+    let back = Switches {
+        may_go_back: true,
+        ..FORWARD
+    };
     assert_eq!(Numbers::of(&raised, &tally, back).update, -4);
 }
 
 #[test]
 fn given_scaling_during_a_rollout_then_both_revisions_keep_their_share() {
-    let out = numbers(goal(12, &json!({ "partition": "50%" })), group(5, 0, 0, 0), group(5, 0, 0, 0));
+    let out = numbers(
+        goal(12, &json!({ "partition": "50%" })),
+        group(5, 0, 0, 0),
+        group(5, 0, 0, 0),
+    );
     assert_eq!((out.create, out.missing_old), (2, 1));
-    let back = numbers(goal(6, &json!({ "partition": 3 })), group(5, 0, 0, 0), group(5, 0, 0, 0));
+    let back = numbers(
+        goal(6, &json!({ "partition": 3 })),
+        group(5, 0, 0, 0),
+        group(5, 0, 0, 0),
+    );
     assert_eq!((back.surplus, back.surplus_old), (4, 2));
 }
 
@@ -185,15 +230,24 @@ fn given_named_pods_and_surge_then_a_stand_in_comes_first() {
 #[test]
 fn given_a_leaving_pod_then_it_is_replaced_at_once_only_when_it_does_not_count() {
     let five = goal(5, &json!({}));
-    let tally = Tally { old: group(0, 0, 0, 0), new: group(4, 0, 0, 1) };
+    let tally = Tally {
+        old: group(0, 0, 0, 0),
+        new: group(4, 0, 0, 1),
+    };
     assert_eq!(Numbers::of(&five, &tally, FORWARD).missing, 0);
-    let excluding = Switches { exclude_leaving: true, ..FORWARD };
+    let excluding = Switches {
+        exclude_leaving: true,
+        ..FORWARD
+    };
     assert_eq!(Numbers::of(&five, &tally, excluding).create, 1);
 }
 
 #[test]
 fn given_a_scale_limit_then_only_so_many_are_created() {
-    let limited = Goal { scale_limit: Some(2), ..goal(10, &json!({})) };
+    let limited = Goal {
+        scale_limit: Some(2),
+        ..goal(10, &json!({}))
+    };
     let start = numbers(limited, group(0, 0, 0, 0), group(5, 0, 0, 0));
     assert_eq!((start.missing, start.create), (5, 2));
     let full = numbers(limited, group(0, 0, 0, 0), group(7, 0, 2, 0));
@@ -216,7 +270,12 @@ mod properties {
         (0..20_i64, 0..20_i64, 0..20_i64, 0..5_i64).prop_map(|(active, named, unavailable, leaving)| {
             let named = named.min(active);
             let unavailable = unavailable.min(active - named);
-            Group { active, named, unavailable, leaving }
+            Group {
+                active,
+                named,
+                unavailable,
+                leaving,
+            }
         })
     }
 

@@ -23,7 +23,10 @@ fn order(pods: &[PodBuilder], topology: &Topology<'_>) -> Vec<String> {
         })
         .collect();
     let group: Vec<&Member<'_>> = members.iter().collect();
-    ranked(&group, topology).iter().map(|member| member.name().to_owned()).collect()
+    ranked(&group, topology)
+        .iter()
+        .map(|member| member.name().to_owned())
+        .collect()
 }
 
 fn plain() -> Topology<'static> {
@@ -37,20 +40,52 @@ fn each_criterion_wins_over_all_later_ones() {
     let table: Vec<(&str, PodBuilder, PodBuilder)> = vec![
         ("node", pod("z").pending(), node("a").pending()),
         ("phase", node("z").pending(), node("a").phase("Unknown")),
-        ("phase again", node("z").phase("Unknown").cost("9"), node("a").unready().cost("1")),
+        (
+            "phase again",
+            node("z").phase("Unknown").cost("9"),
+            node("a").unready().cost("1"),
+        ),
         ("available", node("z").state("Updated").cost("9"), node("a").cost("1")),
-        ("ready", node("z").unready().cost("9"), node("a").state("Updated").cost("1")),
-        ("cost", node("z").cost("-10").restarts(0), node("a").cost("10").restarts(5)),
+        (
+            "ready",
+            node("z").unready().cost("9"),
+            node("a").state("Updated").cost("1"),
+        ),
+        (
+            "cost",
+            node("z").cost("-10").restarts(0),
+            node("a").cost("10").restarts(5),
+        ),
         ("no cost is 0", node("z").cost("-1"), node("a")),
-        ("ready later", node("z").ready_at("2024-05-01T09:59:00Z"), node("a").ready_at("2024-05-01T09:00:00Z").restarts(3)),
-        ("restarts", node("z").restarts(2).created("2024-01-01T00:00:00Z"), node("a").restarts(1).created("2024-02-01T00:00:00Z")),
-        ("younger", node("z").created("2024-02-01T00:00:00Z"), node("a").created("2024-01-01T00:00:00Z")),
+        (
+            "ready later",
+            node("z").ready_at("2024-05-01T09:59:00Z"),
+            node("a").ready_at("2024-05-01T09:00:00Z").restarts(3),
+        ),
+        (
+            "restarts",
+            node("z").restarts(2).created("2024-01-01T00:00:00Z"),
+            node("a").restarts(1).created("2024-02-01T00:00:00Z"),
+        ),
+        (
+            "younger",
+            node("z").created("2024-02-01T00:00:00Z"),
+            node("a").created("2024-01-01T00:00:00Z"),
+        ),
         ("by name", node("a"), node("z")),
     ];
     for (criterion, first, second) in table {
         let expected = vec![first.name(), second.name()];
-        assert_eq!(order(&[first.clone(), second.clone()], &plain()), expected, "{criterion}");
-        assert_eq!(order(&[second, first], &plain()), expected, "{criterion}, the other way round");
+        assert_eq!(
+            order(&[first.clone(), second.clone()], &plain()),
+            expected,
+            "{criterion}"
+        );
+        assert_eq!(
+            order(&[second, first], &plain()),
+            expected,
+            "{criterion}, the other way round"
+        );
     }
 }
 
@@ -75,7 +110,12 @@ fn a_deletion_cost_counts_only_in_its_plain_form() {
 fn given_several_pods_on_a_node_then_all_but_one_go_before_lonely_ones() {
     let old = |name: &str| pod(name).ready().created("2024-01-01T00:00:00Z");
     let young = |name: &str| pod(name).ready().created("2024-04-01T00:00:00Z");
-    let pods = [old("crowd-1").on("n1"), old("crowd-2").on("n1"), old("crowd-3").on("n1"), young("alone").on("n2")];
+    let pods = [
+        old("crowd-1").on("n1"),
+        old("crowd-2").on("n1"),
+        old("crowd-3").on("n1"),
+        young("alone").on("n2"),
+    ];
     assert_eq!(order(&pods, &plain()), ["crowd-1", "crowd-2", "alone", "crowd-3"]);
 }
 
