@@ -26,6 +26,7 @@ mod fixtures;
 mod member;
 mod observed;
 mod order;
+mod pre_download;
 mod rank;
 mod revisions;
 mod round;
@@ -35,6 +36,10 @@ mod status;
 mod update;
 pub mod validate;
 pub mod version;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod world;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,10 +50,7 @@ use serde_json::json;
 
 pub use observed::Observed;
 
-use crate::plan::{
-    Action, Chain, Env, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target,
-    Why,
-};
+use crate::plan::{Action, Chain, Env, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target, Why};
 use crate::shared::availability::Availability;
 use crate::shared::pod_change::whole_seconds;
 use crate::shared::revision;
@@ -98,6 +100,7 @@ fn act(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
         claims::give_up(plan, &round.claims, &round.pods_by_id(), &round.uid, round.env.now);
     }
     round.revisions.store(plan);
+    pre_download::pre_download(round, plan);
     let failure = if scale::scale(round, plan) {
         None
     } else {
@@ -150,11 +153,7 @@ fn until_available(round: &Round<'_>) -> Option<Duration> {
 fn prune_names(round: &Round<'_>, plan: &mut Plan) {
     let listed = &round.set.spec.scale_strategy.pods_to_delete;
     let there: BTreeSet<&str> = round.members.iter().map(member::Member::name).collect();
-    let kept: Vec<&str> = listed
-        .iter()
-        .map(String::as_str)
-        .filter(|name| there.contains(name))
-        .collect();
+    let kept: Vec<&str> = listed.iter().map(String::as_str).filter(|name| there.contains(name)).collect();
     if kept.len() == listed.len() {
         return;
     }

@@ -17,6 +17,8 @@
 
 mod action;
 mod env;
+#[cfg(test)]
+pub(crate) mod harness;
 mod outcome;
 mod why;
 
@@ -218,7 +220,7 @@ pub struct Write {
     /// Told when it is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<Event>,
-    /// Told when it failed; `: ` and the server's message follow the text.
+    /// Told when it failed; `: ` and the server's message follow the text. An object that changed meanwhile, is gone or exists already is no news.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Event>,
 }

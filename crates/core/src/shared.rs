@@ -4,6 +4,8 @@ pub mod availability;
 pub mod cloneset_shape;
 pub mod container_hash;
 pub mod convert;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod fnv;
 pub mod go_json;
 pub mod inplace;

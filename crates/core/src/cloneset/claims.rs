@@ -23,12 +23,12 @@ use crate::shared::pod_change::whole_seconds;
 const YOUNG: SignedDuration = SignedDuration::from_secs(30);
 
 /// The instance id that pairs a Pod with its claims.
-pub fn instance_id(meta: &Meta) -> Option<&str> {
+pub(super) fn instance_id(meta: &Meta) -> Option<&str> {
     meta.label(label::POD_INSTANCE_ID).filter(|id| !id.is_empty())
 }
 
 /// Takes our name off a Pod that is no longer ours.
-pub fn release(pod: &Pod, set: &Uid) -> Chain {
+pub(super) fn release(pod: &Pod, set: &Uid) -> Chain {
     let patch = json!({ "metadata": { "ownerReferences": [without_owner(set)] } });
     let target = Target::of(ObjectKind::Pod, &pod.metadata);
     Chain::of(Action::patch(target, patch, Preconditions::unchanged(&pod.metadata)).into())
@@ -40,13 +40,13 @@ fn without_owner(owner: &Uid) -> Value {
 
 /// The claims of a set by instance id.
 #[derive(Debug, Default)]
-pub struct Claims<'a> {
+pub(super) struct Claims<'a> {
     by_id: BTreeMap<&'a str, Vec<&'a Meta>>,
 }
 
 impl<'a> Claims<'a> {
     /// All claims that are not on their way out.
-    pub fn of(claims: impl Iterator<Item = &'a Head>) -> Self {
+    pub(super) fn of(claims: impl Iterator<Item = &'a Head>) -> Self {
         let mut by_id: BTreeMap<&str, Vec<&Meta>> = BTreeMap::new();
         for meta in claims.map(|claim| &claim.metadata).filter(|meta| !meta.is_deleting()) {
             if let Some(id) = instance_id(meta) {
@@ -60,29 +60,29 @@ impl<'a> Claims<'a> {
     }
 
     /// The claims with this id.
-    pub fn with_id(&self, id: &str) -> &[&'a Meta] {
+    pub(super) fn with_id(&self, id: &str) -> &[&'a Meta] {
         self.by_id.get(id).map_or(&[], Vec::as_slice)
     }
 
     /// True when there is a claim with this id and name.
-    pub fn has(&self, id: &str, name: &str) -> bool {
+    pub(super) fn has(&self, id: &str, name: &str) -> bool {
         self.with_id(id).iter().any(|claim| &*claim.name == name)
     }
 
     /// All ids, sorted.
-    pub fn ids(&self) -> impl Iterator<Item = &'a str> {
+    pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> {
         self.by_id.keys().copied()
     }
 }
 
 /// Deletes a claim.
-pub fn delete(claim: &Meta) -> Write {
+pub(super) fn delete(claim: &Meta) -> Write {
     let failed = Event::warning(event::FAILED_DELETE, format!("failed to delete claim {}", claim.name));
     Write::from(Action::delete(ObjectKind::PersistentVolumeClaim, claim)).or_else(failed)
 }
 
 /// Gives up claims that no active Pod needs. `pods` are all Pods of the set by instance id, with whether they are active.
-pub fn give_up(plan: &mut Plan, claims: &Claims<'_>, pods: &BTreeMap<&str, (&Pod, bool)>, set: &Uid, now: Timestamp) {
+pub(super) fn give_up(plan: &mut Plan, claims: &Claims<'_>, pods: &BTreeMap<&str, (&Pod, bool)>, set: &Uid, now: Timestamp) {
     let mut step = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Stop);
     for (id, metas) in &claims.by_id {
         match pods.get(id) {

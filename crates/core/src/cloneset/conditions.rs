@@ -37,7 +37,7 @@ struct Wanted {
 }
 
 /// Says that something failed. A condition that is there already stays as it is.
-pub fn failed(conditions: &mut Vec<CloneSetCondition>, type_: &str, message: &str, now: Timestamp) {
+pub(super) fn failed(conditions: &mut Vec<CloneSetCondition>, type_: &str, message: &str, now: Timestamp) {
     let found = conditions.iter().find(|condition| condition.type_ == type_);
     if found.is_some_and(|condition| condition.status == ConditionStatus::True) {
         return;
@@ -59,20 +59,13 @@ fn to_second(time: Timestamp) -> Time {
 
 /// Brings `Progressing` up to date. `status` has the counts of now, `before` is the update revision that the old status named.
 /// The answer is when to look again.
-pub fn progress(status: &mut CloneSetStatus, before: &str, spec: &CloneSetSpec, now: Timestamp) -> Option<Duration> {
-    let deadline = spec
-        .progress_deadline_seconds
-        .filter(|deadline| *deadline != NO_DEADLINE);
+pub(super) fn progress(status: &mut CloneSetStatus, before: &str, spec: &CloneSetSpec, now: Timestamp) -> Option<Duration> {
+    let deadline = spec.progress_deadline_seconds.filter(|deadline| *deadline != NO_DEADLINE);
     let Some(deadline) = deadline else {
-        status
-            .conditions
-            .retain(|condition| condition.type_ != names::PROGRESSING);
+        status.conditions.retain(|condition| condition.type_ != names::PROGRESSING);
         return None;
     };
-    let old = status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == names::PROGRESSING);
+    let old = status.conditions.iter().find(|condition| condition.type_ == names::PROGRESSING);
     let same_rollout = before == status.update_revision;
     let clock = old.filter(|_| same_rollout).and_then(|old| Clock::of(old, deadline));
     if let Some(settled) = settled(status, spec) {
@@ -115,11 +108,7 @@ impl Clock {
 fn settled(status: &CloneSetStatus, spec: &CloneSetSpec) -> Option<Wanted> {
     let replicas = spec.replicas.unwrap_or(1);
     let rolling = spec.update_strategy.rolling_update.as_ref();
-    let all = [
-        status.replicas,
-        status.updated_replicas,
-        status.updated_available_replicas,
-    ];
+    let all = [status.replicas, status.updated_replicas, status.updated_available_replicas];
     let good = |reason, message: &str| {
         Some(Wanted {
             status: ConditionStatus::True,
@@ -134,10 +123,7 @@ fn settled(status: &CloneSetStatus, spec: &CloneSetSpec) -> Option<Wanted> {
     } else if status.expected_updated_replicas < replicas
         && status.expected_updated_replicas <= status.updated_available_replicas
     {
-        good(
-            names::PARTITION_AVAILABLE,
-            "CloneSet has been paused due to partition ready",
-        )
+        good(names::PARTITION_AVAILABLE, "CloneSet has been paused due to partition ready")
     } else {
         None
     }
@@ -161,9 +147,7 @@ fn progressing() -> Wanted {
 
 /// Sets `Progressing`. The same status and reason stay untouched, unless the clock starts anew; the transition time moves with the status only.
 fn set(conditions: &mut Vec<CloneSetCondition>, wanted: Wanted, now: Timestamp, restart: bool) {
-    let old = conditions
-        .iter()
-        .find(|condition| condition.type_ == names::PROGRESSING);
+    let old = conditions.iter().find(|condition| condition.type_ == names::PROGRESSING);
     let same_status = old.filter(|old| old.status == wanted.status);
     if !restart && same_status.is_some_and(|old| old.reason == wanted.reason) {
         return;

@@ -27,24 +27,24 @@ use kruise_api::shared::int_or_percent::NotAPercentage;
 
 /// What the user asked for, in numbers. `i64` so that no sum can overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Goal {
+pub(super) struct Goal {
     /// Pods that are wanted.
-    pub replicas: i64,
+    pub(super) replicas: i64,
     /// Pods that stay at an old revision.
-    pub partition: i64,
+    pub(super) partition: i64,
     /// Pods above `replicas` during an update.
-    pub surge: i64,
+    pub(super) surge: i64,
     /// Pods that may be unavailable during an update.
-    pub unavailable: i64,
+    pub(super) unavailable: i64,
     /// Pods that may be unavailable while Pods are added.
-    pub scale_limit: Option<i64>,
+    pub(super) scale_limit: Option<i64>,
 }
 
 const DEFAULT_UNAVAILABLE_PERCENT: i64 = 20;
 
 impl Goal {
     /// The numbers of a spec.
-    pub fn of(spec: &CloneSetSpec) -> Self {
+    pub(super) fn of(spec: &CloneSetSpec) -> Self {
         let replicas = spec.replicas.unwrap_or(1).max(0);
         let scale_limit = spec.scale_strategy.max_unavailable.as_ref();
         let scale_limit = scale_limit.map(|limit| share(limit, replicas, IntOrPercent::ceil_of));
@@ -82,6 +82,14 @@ impl Goal {
     }
 }
 
+/// `maxUnavailable`, a percentage rounded down whatever the surge.
+pub(super) fn unavailable_rounded_down(spec: &CloneSetSpec) -> i64 {
+    let rolling = spec.update_strategy.rolling_update.as_ref();
+    let default = IntOrPercent::from("20%");
+    let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&default);
+    share(unavailable, spec.replicas.unwrap_or(1).max(0), IntOrPercent::floor_of)
+}
+
 type Round = fn(&IntOrPercent, i32) -> Result<i32, NotAPercentage>;
 
 /// The share, at least 0. A text without `%` is read as if it had one, as users of older releases have it; what cannot be read is 0.
@@ -94,7 +102,7 @@ fn share(value: &IntOrPercent, total: i32, round: Round) -> i64 {
 }
 
 /// Pods that stay old: between none and all, and all only when the user says so.
-pub fn partition(partition: Option<&IntOrPercent>, replicas: i32) -> i64 {
+pub(super) fn partition(partition: Option<&IntOrPercent>, replicas: i32) -> i64 {
     let Some(partition) = partition else { return 0 };
     let kept = partition.ceil_of(replicas).unwrap_or(0).clamp(0, replicas.max(0));
     let says_all = match partition {
@@ -110,7 +118,7 @@ pub fn partition(partition: Option<&IntOrPercent>, replicas: i32) -> i64 {
 }
 
 /// Pods that should be at the update revision, as the status says it. Without rolling update that is all.
-pub fn expected_updated(spec: &CloneSetSpec) -> i64 {
+pub(super) fn expected_updated(spec: &CloneSetSpec) -> i64 {
     let replicas = spec.replicas.unwrap_or(1).max(0);
     let rolling = spec.update_strategy.rolling_update.as_ref();
     let Some(given) = rolling.and_then(|rolling| rolling.partition.as_ref()) else {
@@ -123,30 +131,30 @@ pub fn expected_updated(spec: &CloneSetSpec) -> i64 {
 }
 
 /// True when Pods are updated by the user, who deletes them.
-pub fn is_on_delete(spec: &CloneSetSpec) -> bool {
+pub(super) fn is_on_delete(spec: &CloneSetSpec) -> bool {
     spec.update_strategy.type_ == UpdateStrategyType::OnDelete
 }
 
 /// Pods of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Group {
+pub(super) struct Group {
     /// Not leaving; named ones included.
-    pub active: i64,
+    pub(super) active: i64,
     /// Active ones that are named for deletion.
-    pub named: i64,
+    pub(super) named: i64,
     /// Active ones that are neither named nor available.
-    pub unavailable: i64,
+    pub(super) unavailable: i64,
     /// Waiting for their `preDelete` hook.
-    pub leaving: i64,
+    pub(super) leaving: i64,
 }
 
 /// The Pods of a set, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(super) struct Tally {
     /// At the update revision.
-    pub new: Group,
+    pub(super) new: Group,
     /// At any other.
-    pub old: Group,
+    pub(super) old: Group,
 }
 
 impl Tally {
@@ -170,37 +178,37 @@ impl Tally {
 
 /// What else decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Switches {
+pub(super) struct Switches {
     /// Pods may go back to the current revision: the gate is on, and the current revision is another than the update revision.
-    pub may_go_back: bool,
+    pub(super) may_go_back: bool,
     /// Leaving Pods do not count when scaling.
-    pub exclude_leaving: bool,
+    pub(super) exclude_leaving: bool,
 }
 
 /// How many Pods to create, delete and update now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Numbers {
+pub(super) struct Numbers {
     /// Pods that are missing.
-    pub missing: i64,
+    pub(super) missing: i64,
     /// Of those, Pods that should be at the current revision.
-    pub missing_old: i64,
+    pub(super) missing_old: i64,
     /// Pods that may be created now.
-    pub create: i64,
+    pub(super) create: i64,
     /// Pods that are too many.
-    pub surplus: i64,
+    pub(super) surplus: i64,
     /// Of those, Pods that are not at the update revision.
-    pub surplus_old: i64,
+    pub(super) surplus_old: i64,
     /// Ready Pods that may be deleted now.
-    pub delete_ready: i64,
+    pub(super) delete_ready: i64,
     /// Pods to bring to the update revision; negative: to bring back to the current one.
-    pub update: i64,
+    pub(super) update: i64,
     /// Pods that may be unavailable during the update.
-    pub update_unavailable: i64,
+    pub(super) update_unavailable: i64,
 }
 
 impl Numbers {
     /// The numbers that follow from what is wanted and what is there.
-    pub fn of(goal: &Goal, tally: &Tally, switches: Switches) -> Self {
+    pub(super) fn of(goal: &Goal, tally: &Tally, switches: Switches) -> Self {
         let exchange = Exchange::of(goal, tally, switches);
         let surge = Surge::of(goal, tally, &exchange);
         let excluded = |leaving: i64| if switches.exclude_leaving { leaving } else { 0 };
@@ -255,9 +263,11 @@ impl Exchange {
         }
     }
 
-    /// Pods to update: what is on both sides.
+    /// Pods to update: what is on both sides. When both groups are too small, or too large, that is for scaling to mend.
     fn updates(&self) -> i64 {
-        if self.old.abs() <= self.new.abs() {
+        if self.old.signum() * self.new.signum() >= 0 {
+            0
+        } else if self.old.abs() <= self.new.abs() {
             self.old
         } else {
             -self.new

@@ -20,21 +20,21 @@ use crate::shared::pod_change::to_the_second;
 use crate::shared::revision::Owner;
 
 /// Everything the Pods of one round have in common.
-pub struct Maker<'a> {
+pub(super) struct Maker<'a> {
     /// Name and UID of the set.
-    pub owner: &'a Owner,
+    pub(super) owner: &'a Owner,
     /// Its namespace.
-    pub namespace: &'a str,
+    pub(super) namespace: &'a str,
     /// Its spec.
-    pub spec: &'a CloneSetSpec,
+    pub(super) spec: &'a CloneSetSpec,
     /// The claims there are.
-    pub claims: &'a Claims<'a>,
+    pub(super) claims: &'a Claims<'a>,
     /// The time of the decision.
-    pub now: jiff::Timestamp,
+    pub(super) now: jiff::Timestamp,
 }
 
 /// A Pod of one revision, except for what each Pod has of its own.
-pub struct Mould {
+pub(super) struct Mould {
     common: Arc<Value>,
     /// The template's volumes that no claim replaces; `None` when there are no claims.
     volumes: Option<Vec<Value>>,
@@ -48,7 +48,7 @@ struct ClaimMould {
 
 impl Maker<'_> {
     /// The common part of the Pods of a revision with these labels.
-    pub fn mould(&self, template: &Value, revision_labels: &BTreeMap<String, String>) -> Mould {
+    pub(super) fn mould(&self, template: &Value, revision_labels: &BTreeMap<String, String>) -> Mould {
         let metadata = |name: &str| template.pointer(&format!("/metadata/{name}")).cloned();
         let mut labels = object(metadata("labels"));
         labels.extend(revision_labels.iter().map(|(key, value)| (key.clone(), json!(value))));
@@ -118,7 +118,7 @@ impl Maker<'_> {
     }
 
     /// The writes that make one Pod.
-    pub fn pod(&self, mould: &Mould, id: &str) -> Chain {
+    pub(super) fn pod(&self, mould: &Mould, id: &str) -> Chain {
         let set = &self.owner.name;
         let name = pattern::clone_set_pod(set, id);
         let mut own = json!({ "metadata": { "name": name, "labels": { (label::POD_INSTANCE_ID): id } } });
@@ -197,7 +197,7 @@ fn other_volumes(spec: &Map<String, Value>, claims: &[ClaimMould]) -> Vec<Value>
 }
 
 /// So many fresh ids that nobody has.
-pub fn fresh_ids(mut source: IdSource, taken: &BTreeSet<&str>, count: usize) -> Vec<String> {
+pub(super) fn fresh_ids(mut source: IdSource, taken: &BTreeSet<&str>, count: usize) -> Vec<String> {
     let mut fresh: BTreeSet<String> = BTreeSet::new();
     let mut ids = Vec::with_capacity(count);
     // There are 14 million ids; the bound is for an absurd number of replicas.

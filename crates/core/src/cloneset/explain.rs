@@ -5,7 +5,7 @@ use super::round::Round;
 use crate::plan::{Phase, Plan, PodNames, Why};
 
 /// Adds what failed last, what the partition keeps, and Pods that are simply not available yet.
-pub fn explain(round: &Round<'_>, plan: &mut Plan) {
+pub(super) fn explain(round: &Round<'_>, plan: &mut Plan) {
     let last = &round.observed.last;
     for phase in [Phase::Claims, Phase::Revisions, Phase::Scale, Phase::Update] {
         plan.why.extend(last.first(phase).map(|failure| Why::Failed {

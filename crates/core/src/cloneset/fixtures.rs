@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use super::observed::Observed;
 use crate::plan::{Env, IdSource};
 
-pub const SET_UID: &str = "11111111-1111-4111-8111-111111111111";
+pub(super) const SET_UID: &str = "11111111-1111-4111-8111-111111111111";
 
-pub fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     "2024-05-01T10:00:00Z".parse().unwrap()
 }
 
-pub fn env() -> Env {
+pub(super) fn env() -> Env {
     Env {
         ids: IdSource::seeded(42),
         ..Env::at(now())
     }
 }
 
-pub fn owner() -> Value {
+pub(super) fn owner() -> Value {
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": SET_UID,
         "controller": true, "blockOwnerDeletion": true,
@@ -34,10 +34,10 @@ pub fn owner() -> Value {
 
 /// A Pod in the making.
 #[derive(Clone, Debug)]
-pub struct PodBuilder(pub Value);
+pub(super) struct PodBuilder(pub(super) Value);
 
 /// A running Pod of the set `web`, not ready, without a node.
-pub fn pod(name: &str) -> PodBuilder {
+pub(super) fn pod(name: &str) -> PodBuilder {
     let id = name.rsplit('-').next().unwrap_or_default();
     PodBuilder(json!({
         "metadata": {
@@ -69,11 +69,11 @@ pub fn pod(name: &str) -> PodBuilder {
 }
 
 impl PodBuilder {
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.0["metadata"]["name"].as_str().unwrap().to_owned()
     }
 
-    pub fn build(&self) -> Arc<Pod> {
+    pub(super) fn build(&self) -> Arc<Pod> {
         Arc::new(serde_json::from_value(self.0.clone()).unwrap())
     }
 
@@ -91,89 +91,89 @@ impl PodBuilder {
             .with_condition("Ready", ready)
     }
 
-    pub fn ready(self) -> Self {
+    pub(super) fn ready(self) -> Self {
         self.readiness("True", "2024-03-01T00:00:10Z")
     }
 
-    pub fn ready_at(self, since: &str) -> Self {
+    pub(super) fn ready_at(self, since: &str) -> Self {
         self.readiness("True", since)
     }
 
-    pub fn unready(self) -> Self {
+    pub(super) fn unready(self) -> Self {
         self.readiness("False", "2024-03-01T00:00:10Z")
     }
 
-    pub fn phase(mut self, phase: &str) -> Self {
+    pub(super) fn phase(mut self, phase: &str) -> Self {
         self.0["status"]["phase"] = json!(phase);
         self.readiness("False", "2024-03-01T00:00:10Z")
     }
 
-    pub fn pending(self) -> Self {
+    pub(super) fn pending(self) -> Self {
         self.phase("Pending")
     }
 
-    pub fn on(mut self, node: &str) -> Self {
+    pub(super) fn on(mut self, node: &str) -> Self {
         self.0["spec"]["nodeName"] = json!(node);
         self
     }
 
-    pub fn at(mut self, revision: &str) -> Self {
+    pub(super) fn at(mut self, revision: &str) -> Self {
         self.0["metadata"]["labels"]["controller-revision-hash"] = json!(revision);
         self.0["metadata"]["labels"]["pod-template-hash"] = json!(revision.rsplit('-').next().unwrap());
         self
     }
 
-    pub fn label(mut self, key: &str, value: &str) -> Self {
+    pub(super) fn label(mut self, key: &str, value: &str) -> Self {
         self.0["metadata"]["labels"][key] = json!(value);
         self
     }
 
-    pub fn annotation(mut self, key: &str, value: &str) -> Self {
+    pub(super) fn annotation(mut self, key: &str, value: &str) -> Self {
         self.0["metadata"]["annotations"][key] = json!(value);
         self
     }
 
-    pub fn state(self, state: &str) -> Self {
+    pub(super) fn state(self, state: &str) -> Self {
         self.label("lifecycle.apps.kruise.io/state", state)
     }
 
-    pub fn named(self) -> Self {
+    pub(super) fn named(self) -> Self {
         self.label("apps.kruise.io/specified-delete", "false")
     }
 
-    pub fn cost(self, cost: &str) -> Self {
+    pub(super) fn cost(self, cost: &str) -> Self {
         self.annotation("controller.kubernetes.io/pod-deletion-cost", cost)
     }
 
-    pub fn restarts(mut self, count: i32) -> Self {
+    pub(super) fn restarts(mut self, count: i32) -> Self {
         self.0["status"]["containerStatuses"][0]["restartCount"] = json!(count);
         self
     }
 
-    pub fn created(mut self, time: &str) -> Self {
+    pub(super) fn created(mut self, time: &str) -> Self {
         self.0["metadata"]["creationTimestamp"] = json!(time);
         self
     }
 
-    pub fn deleting(mut self) -> Self {
+    pub(super) fn deleting(mut self) -> Self {
         self.0["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z");
         self
     }
 
-    pub fn finalizer(mut self, name: &str) -> Self {
+    pub(super) fn finalizer(mut self, name: &str) -> Self {
         self.0["metadata"]["finalizers"] = json!([name]);
         self
     }
 
     /// As the controller has just made it.
-    pub fn fresh(mut self) -> Self {
+    pub(super) fn fresh(mut self) -> Self {
         self.0["status"] = json!({ "phase": "Pending", "conditions": [] });
         self.state("PreparingNormal")
     }
 }
 
 /// A claim of the set with this id.
-pub fn claim(template: &str, id: &str) -> Value {
+pub(super) fn claim(template: &str, id: &str) -> Value {
     json!({
         "metadata": {
             "name": format!("{template}-web-{id}"), "namespace": "shop", "uid": format!("uid-{template}-{id}"),
@@ -185,7 +185,7 @@ pub fn claim(template: &str, id: &str) -> Value {
 }
 
 /// The CloneSet `web` with image `nginx:1`; `spec` goes over it.
-pub fn set(spec: &Value) -> Value {
+pub(super) fn set(spec: &Value) -> Value {
     let mut set = json!({
         "metadata": {
             "name": "web", "namespace": "shop", "uid": SET_UID, "generation": 1, "resourceVersion": "7",
@@ -207,7 +207,7 @@ pub fn set(spec: &Value) -> Value {
     set
 }
 
-pub fn merge(json: &mut Value, patch: &Value) {
+pub(super) fn merge(json: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *json = patch.clone();
         return;
@@ -225,7 +225,7 @@ pub fn merge(json: &mut Value, patch: &Value) {
 }
 
 /// A revision of the set with this image, named after it: `web-old` has `nginx:1`.
-pub fn revision(name: &str, number: i64, template: &Value) -> Value {
+pub(super) fn revision(name: &str, number: i64, template: &Value) -> Value {
     let data = crate::shared::revision::data(template);
     json!({
         "metadata": {
@@ -240,7 +240,7 @@ pub fn revision(name: &str, number: i64, template: &Value) -> Value {
     })
 }
 
-pub fn template(image: &str) -> Value {
+pub(super) fn template(image: &str) -> Value {
     json!({
         "metadata": { "labels": { "app": "web" } },
         "spec": { "containers": [{ "name": "main", "image": image }] },
@@ -248,7 +248,7 @@ pub fn template(image: &str) -> Value {
 }
 
 /// What is seen of a set whose revision `web-old` (`nginx:1`) is the current one.
-pub fn observed(spec: &Value, pods: &[PodBuilder]) -> Observed {
+pub(super) fn observed(spec: &Value, pods: &[PodBuilder]) -> Observed {
     let mut document = set(spec);
     let revisions = vec![revision("web-old", 1, &template("nginx:1"))];
     document["status"] = json!({
@@ -258,7 +258,7 @@ pub fn observed(spec: &Value, pods: &[PodBuilder]) -> Observed {
 }
 
 /// The same, with the template already changed to `nginx:2`, of which `web-new` is the revision.
-pub fn rolling(spec: &Value, pods: &[PodBuilder]) -> Observed {
+pub(super) fn rolling(spec: &Value, pods: &[PodBuilder]) -> Observed {
     let mut document = set(&json!({ "template": template("nginx:2") }));
     merge(&mut document["spec"], spec);
     let revisions = vec![
@@ -271,7 +271,7 @@ pub fn rolling(spec: &Value, pods: &[PodBuilder]) -> Observed {
     from_parts(&document, pods, &[], &revisions)
 }
 
-pub fn from_parts(set: &Value, pods: &[PodBuilder], claims: &[Value], revisions: &[Value]) -> Observed {
+pub(super) fn from_parts(set: &Value, pods: &[PodBuilder], claims: &[Value], revisions: &[Value]) -> Observed {
     let heads = |values: &[Value]| -> Vec<Arc<Head>> {
         values
             .iter()

@@ -8,40 +8,40 @@ use crate::shared::lifecycle::State;
 
 /// A Pod of the set, and what decisions ask about it.
 #[derive(Clone, Debug)]
-pub struct Member<'a> {
+pub(super) struct Member<'a> {
     /// The Pod.
-    pub pod: &'a Pod,
+    pub(super) pod: &'a Pod,
     /// It is at the update revision.
-    pub is_updated: bool,
+    pub(super) is_updated: bool,
     /// Where it stands between its hooks.
-    pub state: State,
+    pub(super) state: State,
     /// It was named for deletion, by its label or by the set's list.
-    pub is_named: bool,
+    pub(super) is_named: bool,
     /// It is ready and between no hooks.
-    pub is_ready: bool,
+    pub(super) is_ready: bool,
     /// The same, for `minReadySeconds`.
-    pub availability: Availability,
+    pub(super) availability: Availability,
 }
 
 impl Member<'_> {
     /// Its name.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.pod.metadata.name
     }
 
     /// It is ready for long enough, and between no hooks.
-    pub fn is_available(&self) -> bool {
+    pub(super) fn is_available(&self) -> bool {
         self.availability.is_now()
     }
 
     /// It waits for its `preDelete` hook.
-    pub fn is_leaving(&self) -> bool {
+    pub(super) fn is_leaving(&self) -> bool {
         self.state == State::PreparingDelete
     }
 }
 
 /// Counts Pods in two groups; `is_new` says which a Pod belongs to.
-pub fn tally(members: &[Member<'_>], is_new: impl Fn(&Member<'_>) -> bool) -> Tally {
+pub(super) fn tally(members: &[Member<'_>], is_new: impl Fn(&Member<'_>) -> bool) -> Tally {
     let mut tally = Tally::default();
     for member in members {
         let group = if is_new(member) { &mut tally.new } else { &mut tally.old };

@@ -17,14 +17,13 @@ use crate::shared::lifecycle::State;
 use crate::shared::update_order::{by_priority, scattered};
 
 /// The candidates in the order in which they are updated; `all` are all Pods of the set.
-pub fn ordered<'r, 'a>(
+pub(super) fn ordered<'r, 'a>(
     mut candidates: Vec<&'r Member<'a>>,
     all: &'r [Member<'a>],
     rolling: Option<&RollingUpdate>,
 ) -> Vec<&'r Member<'a>> {
     candidates.sort_by(|one, other| harm(one.pod, other.pod));
     if let Some(rolling) = rolling {
-        let label = |member: &&'r Member<'a>, key: &str| member.pod.metadata.label(key);
         by_priority(&mut candidates, rolling.priority_strategy.as_ref(), label);
         if !rolling.scatter_strategy.is_empty() {
             let all: Vec<&Member<'_>> = all.iter().collect();
@@ -33,6 +32,10 @@ pub fn ordered<'r, 'a>(
     }
     candidates.sort_by_key(|member| member.state != State::PreparingUpdate);
     candidates
+}
+
+fn label<'m>(member: &'m &Member<'_>, key: &str) -> Option<&'m str> {
+    member.pod.metadata.label(key)
 }
 
 /// The Pod whose update harms least comes first.

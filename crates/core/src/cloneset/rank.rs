@@ -30,15 +30,15 @@ use crate::shared::availability::READY;
 
 /// Labels of nodes by name, and the node labels over which Pods are spread.
 #[derive(Clone, Debug, Default)]
-pub struct Topology<'a> {
+pub(super) struct Topology<'a> {
     /// Keys of the template's `topologySpreadConstraints`.
-    pub keys: Vec<String>,
+    pub(super) keys: Vec<String>,
     /// Labels of the nodes.
-    pub nodes: HashMap<&'a str, &'a Labels>,
+    pub(super) nodes: HashMap<&'a str, &'a Labels>,
 }
 
 /// The Pods in the order in which they should go.
-pub fn ranked<'a, 'b>(group: &[&'b Member<'a>], topology: &Topology<'_>) -> Vec<&'b Member<'a>> {
+pub(super) fn ranked<'a, 'b>(group: &[&'b Member<'a>], topology: &Topology<'_>) -> Vec<&'b Member<'a>> {
     let crowds = crowds(group, topology);
     let mut order: Vec<(f64, Key<'_>, &Member<'_>)> = group
         .iter()
@@ -108,7 +108,7 @@ impl<'a> Key<'a> {
 }
 
 /// Criteria 1 and 2: whether the Pod has a node, and its phase.
-pub fn placement(pod: &Pod) -> (bool, u8) {
+pub(super) fn placement(pod: &Pod) -> (bool, u8) {
     let phase = match pod.status.phase {
         PodPhase::Running => 2,
         PodPhase::Unknown => 1,
@@ -118,13 +118,13 @@ pub fn placement(pod: &Pod) -> (bool, u8) {
 }
 
 /// Restarts of the container that was restarted most.
-pub fn restarts(pod: &Pod) -> i32 {
+pub(super) fn restarts(pod: &Pod) -> i32 {
     let counts = pod.status.container_statuses.iter().map(|status| status.restart_count);
     counts.max().unwrap_or(0)
 }
 
 /// The later time first, an unknown one before all.
-pub fn later_or_unknown(one: Option<Moment>, other: Option<Moment>) -> Ordering {
+pub(super) fn later_or_unknown(one: Option<Moment>, other: Option<Moment>) -> Ordering {
     let key = |time: Option<Moment>| (time.is_some(), Reverse(time));
     key(one).cmp(&key(other))
 }

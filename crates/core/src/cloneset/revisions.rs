@@ -20,43 +20,43 @@ use crate::shared::revision::{self, Candidate, Choice, Owner, Workload};
 
 /// A revision, stored already or not.
 #[derive(Clone, Debug)]
-pub struct Revision<'a>(Cow<'a, ControllerRevision>);
+pub(super) struct Revision<'a>(Cow<'a, ControllerRevision>);
 
 impl Revision<'_> {
     /// Its name.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.0.name()
     }
 
     /// The Pod template in it.
-    pub fn template(&self) -> Value {
+    pub(super) fn template(&self) -> Value {
         revision::template(&self.0.data.value()).unwrap_or_default()
     }
 
     /// As an object.
-    pub fn object(&self) -> &ControllerRevision {
+    pub(super) fn object(&self) -> &ControllerRevision {
         &self.0
     }
 }
 
 /// The revisions of a round.
 #[derive(Clone, Debug)]
-pub struct Revisions<'a> {
+pub(super) struct Revisions<'a> {
     /// The set's own, the oldest first.
-    pub known: Vec<&'a ControllerRevision>,
+    pub(super) known: Vec<&'a ControllerRevision>,
     /// The one that the spec asks for.
-    pub update: Revision<'a>,
+    pub(super) update: Revision<'a>,
     /// The one that the last finished rollout reached.
-    pub current: Revision<'a>,
+    pub(super) current: Revision<'a>,
     /// Times a name was already taken.
-    pub collisions: i32,
+    pub(super) collisions: i32,
     /// What has to be written before anything is made from the update revision.
-    pub write: Option<(Action, OnFailure)>,
+    pub(super) write: Option<(Action, OnFailure)>,
 }
 
 impl<'a> Revisions<'a> {
     /// Finds the revisions, or makes what is missing. Fails when the template cannot be kept.
-    pub fn of(observed: &'a Observed, owner: &Owner, uid: &Uid) -> Result<Self, String> {
+    pub(super) fn of(observed: &'a Observed, owner: &Owner, uid: &Uid) -> Result<Self, String> {
         let set = &*observed.set;
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
         let all = observed.revisions.iter().map(|revision| &**revision);
@@ -106,7 +106,7 @@ impl<'a> Revisions<'a> {
     }
 
     /// Adds the write of the revision to a plan.
-    pub fn store(&self, plan: &mut Plan) {
+    pub(super) fn store(&self, plan: &mut Plan) {
         if let Some((action, on_failure)) = &self.write {
             let mut step = Step::new(Phase::Revisions, Pace::InOrder, *on_failure);
             step.push(Chain::of(action.clone().into()));
@@ -115,12 +115,17 @@ impl<'a> Revisions<'a> {
     }
 
     /// Both are the same: there is no rollout.
-    pub fn are_same(&self) -> bool {
+    pub(super) fn are_same(&self) -> bool {
         revision::is_same(self.update.name(), self.current.name())
     }
 
+    /// The update revision is in the cluster.
+    pub(super) fn is_stored(&self) -> bool {
+        matches!(self.update.0, Cow::Borrowed(_))
+    }
+
     /// Removes what is beyond the history limit. `in_use` are the revisions that Pods are at.
-    pub fn truncate<'p>(&self, in_use: impl Iterator<Item = &'p str>, limit: i32, plan: &mut Plan) {
+    pub(super) fn truncate<'p>(&self, in_use: impl Iterator<Item = &'p str>, limit: i32, plan: &mut Plan) {
         let mut live: BTreeSet<&str> = in_use.collect();
         live.extend([self.update.name(), self.current.name()]);
         let mut step = Step::new(Phase::Housekeeping, Pace::Bounded, OnFailure::GoOn);

@@ -26,32 +26,32 @@ use crate::shared::selector;
 
 /// One look at a CloneSet.
 #[derive(Debug)]
-pub struct Round<'a> {
+pub(super) struct Round<'a> {
     /// What was seen.
-    pub observed: &'a Observed,
+    pub(super) observed: &'a Observed,
     /// The set.
-    pub set: &'a CloneSet,
+    pub(super) set: &'a CloneSet,
     /// Its UID.
-    pub uid: Uid,
+    pub(super) uid: Uid,
     /// The set as owner of what is made.
-    pub owner: Owner,
+    pub(super) owner: Owner,
     /// The surroundings.
-    pub env: &'a Env,
+    pub(super) env: &'a Env,
     /// What the user asked for, in numbers.
-    pub goal: Goal,
+    pub(super) goal: Goal,
     /// The set's active Pods, by name.
-    pub members: Vec<Member<'a>>,
+    pub(super) members: Vec<Member<'a>>,
     /// Active Pods that are no longer the set's.
-    pub strangers: Vec<&'a Pod>,
+    pub(super) strangers: Vec<&'a Pod>,
     /// The set's claims.
-    pub claims: Claims<'a>,
+    pub(super) claims: Claims<'a>,
     /// The revisions.
-    pub revisions: Revisions<'a>,
+    pub(super) revisions: Revisions<'a>,
 }
 
 impl<'a> Round<'a> {
     /// Looks at everything once. Fails with a sentence when the set cannot be understood.
-    pub fn of(observed: &'a Observed, env: &'a Env) -> Result<Self, String> {
+    pub(super) fn of(observed: &'a Observed, env: &'a Env) -> Result<Self, String> {
         let set = &*observed.set;
         let uid = Uid::from(set.metadata.uid.as_deref().unwrap_or_default());
         if uid.is_empty() {
@@ -119,35 +119,35 @@ impl<'a> Round<'a> {
     }
 
     /// All Pods of the set, ended and terminating ones too.
-    pub fn all_pods(&self) -> impl Iterator<Item = &'a Pod> {
+    pub(super) fn all_pods(&self) -> impl Iterator<Item = &'a Pod> {
         let pods = self.observed.pods.iter().map(|pod| &**pod);
         pods.filter(|pod| self.controls(pod))
     }
 
     /// All Pods of the set by instance id, with whether they are active.
-    pub fn pods_by_id(&self) -> BTreeMap<&'a str, (&'a Pod, bool)> {
+    pub(super) fn pods_by_id(&self) -> BTreeMap<&'a str, (&'a Pod, bool)> {
         let pods = self.all_pods();
         pods.filter_map(|pod| Some((claims::instance_id(&pod.metadata)?, (pod, is_active(pod)))))
             .collect()
     }
 
     /// The namespace.
-    pub fn namespace(&self) -> &'a str {
+    pub(super) fn namespace(&self) -> &'a str {
         self.set.metadata.namespace.as_deref().unwrap_or_default()
     }
 
     /// The set's hooks.
-    pub fn lifecycle(&self) -> Option<&'a Lifecycle> {
+    pub(super) fn lifecycle(&self) -> Option<&'a Lifecycle> {
         self.set.spec.lifecycle.as_ref()
     }
 
     /// A new Pod takes the claims of one that was removed by somebody else.
-    pub fn reuses_claims(&self) -> bool {
+    pub(super) fn reuses_claims(&self) -> bool {
         self.set.spec.scale_strategy.enable_pvc_reuse
     }
 
     /// The switches of the arithmetic.
-    pub fn switches(&self) -> Switches {
+    pub(super) fn switches(&self) -> Switches {
         let rollback = self.env.gates.enabled(Gate::CloneSetPartitionRollback);
         Switches {
             may_go_back: rollback && !self.revisions.are_same(),
@@ -157,12 +157,12 @@ impl<'a> Round<'a> {
     }
 
     /// The labels that tell a Pod's revision.
-    pub fn pod_labels(&self, revision: &str) -> BTreeMap<String, String> {
+    pub(super) fn pod_labels(&self, revision: &str) -> BTreeMap<String, String> {
         revision::clone_set_pod_labels(revision, self.env.gates)
     }
 
     /// Over which nodes the Pods are spread.
-    pub fn topology(&self) -> Topology<'a> {
+    pub(super) fn topology(&self) -> Topology<'a> {
         let keys = spread_keys(self.set);
         let nodes = if keys.is_empty() { &[][..] } else { &self.observed.nodes };
         Topology {
@@ -175,7 +175,7 @@ impl<'a> Round<'a> {
     }
 
     /// The surroundings of updates in place.
-    pub fn in_place_env(&self) -> inplace::Env {
+    pub(super) fn in_place_env(&self) -> inplace::Env {
         inplace::Env {
             now: self.env.now,
             gates: self.env.gates,
@@ -184,7 +184,7 @@ impl<'a> Round<'a> {
     }
 
     /// The writes that change a Pod.
-    pub fn change(&self, pod: &Pod, change: PodChange, guard: Guard) -> Chain {
+    pub(super) fn change(&self, pod: &Pod, change: PodChange, guard: Guard) -> Chain {
         let requests = change.requests(pod, guard, self.env.server.pod_resize);
         requests
             .into_iter()
@@ -194,7 +194,7 @@ impl<'a> Round<'a> {
 }
 
 /// The node labels over which the template spreads Pods.
-pub fn spread_keys(set: &CloneSet) -> Vec<String> {
+pub(super) fn spread_keys(set: &CloneSet) -> Vec<String> {
     let template = set.spec.template.value();
     let constraints = template
         .pointer("/spec/topologySpreadConstraints")

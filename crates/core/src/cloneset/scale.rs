@@ -35,7 +35,7 @@ use crate::shared::pod_change::Guard;
 use kruise_api::gates::Gate;
 
 /// Plans the creation and deletion of Pods. True when there is something to do.
-pub fn scale(round: &Round<'_>, plan: &mut Plan) -> bool {
+pub(super) fn scale(round: &Round<'_>, plan: &mut Plan) -> bool {
     if bring_back(round, plan) {
         return true;
     }

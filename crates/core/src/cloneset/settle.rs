@@ -14,7 +14,7 @@ use crate::shared::inplace::{self, Settlement, Waits};
 use crate::shared::lifecycle::State;
 
 /// Plans what Pods need. `updates` is how many Pods are to be updated; negative when Pods go back.
-pub fn settle<'r>(round: &'r Round<'_>, updates: i64, plan: &mut Plan) -> SettledPods<'r> {
+pub(super) fn settle<'r>(round: &'r Round<'_>, updates: i64, plan: &mut Plan) -> SettledPods<'r> {
     let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
     let mut waiting = Waiting::default();
     let mut settled = SettledPods::default();

@@ -18,7 +18,7 @@ use crate::plan::{Action, ObjectKind, Part, Patch, Preconditions, Target};
 use crate::shared::availability;
 
 /// The status with the counts of now; conditions are those of before.
-pub fn counted(set: &CloneSet, members: &[Member<'_>], revisions: &Names<'_>) -> CloneSetStatus {
+pub(super) fn counted(set: &CloneSet, members: &[Member<'_>], revisions: &Names<'_>) -> CloneSetStatus {
     let before = set.status.clone().unwrap_or_default();
     let count = |of: &dyn Fn(&Member<'_>) -> bool| members.iter().filter(|member| of(member)).count() as i32;
     let replicas = members.len() as i32;
@@ -29,7 +29,7 @@ pub fn counted(set: &CloneSet, members: &[Member<'_>], revisions: &Names<'_>) ->
         observed_generation: before.observed_generation.max(generation),
         replicas,
         ready_replicas: count(&|member| availability::is_ready(member.pod)),
-        available_replicas: count(&Member::is_available),
+        available_replicas: count(&|member| member.is_available()),
         updated_replicas,
         updated_ready_replicas: count(&|member| member.is_updated && availability::is_ready(member.pod)),
         updated_available_replicas: count(&|member| member.is_updated && member.is_available()),
@@ -49,17 +49,17 @@ pub fn counted(set: &CloneSet, members: &[Member<'_>], revisions: &Names<'_>) ->
 
 /// The revisions that a status names.
 #[derive(Clone, Copy, Debug)]
-pub struct Names<'a> {
+pub(super) struct Names<'a> {
     /// The one that the spec asks for.
-    pub update: &'a str,
+    pub(super) update: &'a str,
     /// The one that the last finished rollout reached.
-    pub current: &'a str,
+    pub(super) current: &'a str,
     /// Times a name was already taken.
-    pub collisions: i32,
+    pub(super) collisions: i32,
 }
 
 /// The write that brings the stored status to this one; none when it says nothing new.
-pub fn write(set: &CloneSet, new: &CloneSetStatus) -> Option<Action> {
+pub(super) fn write(set: &CloneSet, new: &CloneSetStatus) -> Option<Action> {
     let patch: Value = match &set.status {
         Some(old) if !is_news(old, new) => return None,
         Some(old) => document::changes(old, new).ok().flatten()?,
@@ -115,7 +115,7 @@ fn condition_news(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
 }
 
 /// A selector as text, as `kubectl` takes it; requirements by key.
-pub fn selector_text(selector: &LabelSelector) -> String {
+pub(super) fn selector_text(selector: &LabelSelector) -> String {
     let labels = selector.match_labels.iter().flatten();
     let mut terms: Vec<(&str, String)> = labels
         .map(|(key, value)| (key.as_str(), format!("{key}={value}")))

@@ -34,7 +34,7 @@ use crate::shared::pod_change::{self, PodChange};
 use crate::shared::revision;
 
 /// Plans the update. The answer is why it cannot go on, if so.
-pub fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
+pub(super) fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
     let tally = member::tally(&round.members, |member| member.is_updated);
     let numbers = Numbers::of(&round.goal, &tally, round.switches());
     let settled = settle(round, numbers.update, plan);
@@ -300,11 +300,11 @@ impl<'r, 'a> Writes<'r, 'a> {
 
 /// What settling Pods has come to.
 #[derive(Debug, Default)]
-pub struct SettledPods<'r> {
+pub(super) struct SettledPods<'r> {
     /// Pods that are written.
-    pub written: BTreeSet<&'r str>,
+    pub(super) written: BTreeSet<&'r str>,
     /// The first Pod that cannot go on, and why.
-    pub failure: Option<String>,
+    pub(super) failure: Option<String>,
 }
 
 #[cfg(test)]
