@@ -120,7 +120,7 @@ mod tests {
     fn given_pods_then_only_those_with_the_gate_and_without_the_condition_get_it() {
         assert!(lacks_condition(&pod(&json!({}), None)));
         assert!(lacks_condition(&pod(
-            json!({"conditions": [{"type": "Other", "status": "True"}]}),
+            &json!({"conditions": [{"type": "Other", "status": "True"}]}),
             None
         )));
         for status in ["True", "False", ""] {
