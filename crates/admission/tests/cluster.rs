@@ -6,6 +6,7 @@
 mod cluster {
     mod apply;
     mod certificates;
+    mod cloneset;
     mod conversion;
     mod external;
     mod installation;

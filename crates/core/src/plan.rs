@@ -24,7 +24,7 @@ mod why;
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use action::{Action, Body, ObjectKind, Part, Patch, Preconditions, Target};
 pub use env::{Env, IdSource, Server, Settings};
@@ -127,7 +127,7 @@ impl Step {
 }
 
 /// What a step is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
     /// Objects are given up that no longer belong to the workload, or whose time has come.

@@ -29,7 +29,10 @@ pub use template::with_claims;
 
 use super::version::Sent;
 use crate::field_error::{FieldError, FieldErrors, Path};
-use crate::shared::validate::{object_meta, selector};
+use crate::shared::{
+    selector,
+    validate::{object_meta, selector as well_formed},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -80,21 +83,21 @@ const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 fn validate_selector(new: &Sent, spec: &Path) -> Vec<FieldError> {
     let path = spec.child("selector");
     let given = new.selector();
-    let mut errors = selector::validate(given, &path);
-    match selector::Selector::read(given) {
-        Err(_) => errors.push(FieldError::invalid(&path, shown(given), "")),
-        Ok(selector) if selector.is_empty() => {
-            let detail = "empty selector is invalid for cloneset";
-            errors.push(FieldError::invalid(&path, shown(given), detail));
-        }
-        Ok(selector) => {
-            let labels = template::labels(new.template());
-            if !selector.matches(|key| labels.get(key).and_then(Value::as_str)) {
-                let at = spec.child("template").child("metadata").child("labels");
-                let detail = "`selector` does not match template `labels`";
-                errors.push(FieldError::invalid(&at, Value::Object(labels), detail));
-            }
-        }
+    let mut errors = well_formed::validate(given, &path);
+    if well_formed::fault(given).is_some() {
+        errors.push(FieldError::invalid(&path, shown(given), ""));
+        return errors;
+    }
+    if selector::is_empty(given) {
+        let detail = "empty selector is invalid for cloneset";
+        errors.push(FieldError::invalid(&path, shown(given), detail));
+        return errors;
+    }
+    let labels = template::labels(new.template());
+    if !selector::matches(given, |key| labels.get(key).and_then(Value::as_str)) {
+        let at = spec.child("template").child("metadata").child("labels");
+        let detail = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid(&at, Value::Object(labels), detail));
     }
     errors
 }

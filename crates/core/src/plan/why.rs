@@ -6,12 +6,12 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Phase;
 
 /// Why not more is done now.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "reason")]
 pub enum Why {
     /// The object is on its way out.
@@ -143,7 +143,7 @@ pub enum Why {
 }
 
 /// A moment at which a Pod waits for somebody else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Hook {
     /// Before the Pod is deleted: somebody has to remove its labels or finalizers.
@@ -168,13 +168,13 @@ impl Hook {
 }
 
 /// Pods by name: the first few, and how many more.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodNames {
     /// The first few, in the order in which they were added.
     pub names: Vec<String>,
     /// How many more there are.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
 }
 

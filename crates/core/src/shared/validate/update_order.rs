@@ -3,8 +3,9 @@
 //! - Weights or ordered keys, not both. A weight is 0 to 100 and needs a selector that says something; an ordered key needs a name.
 //! - A scattered label needs a key; no label twice.
 
-use super::selector::Selector;
+use super::selector::fault;
 use crate::field_error::{FieldError, Path};
+use crate::shared::selector::is_empty;
 use kruise_api::shared::{scatter::ScatterTerm, update_priority::UpdatePriorityStrategy};
 use std::collections::BTreeSet;
 
@@ -20,10 +21,10 @@ pub fn validate_priority(strategy: &UpdatePriorityStrategy, path: &Path) -> Vec<
         if !(0..=100).contains(&term.weight) {
             wrong("weight must be valid number in the range 1-100");
         }
-        match Selector::read(&term.match_selector) {
-            Ok(selector) if selector.is_empty() => wrong("selector can not be empty"),
-            Ok(_) => {}
-            Err(reason) => wrong(&format!("invalid selector {reason}")),
+        if let Some(fault) = fault(&term.match_selector) {
+            wrong(&format!("invalid selector {fault}"));
+        } else if is_empty(&term.match_selector) {
+            wrong("selector can not be empty");
         }
     }
     for term in &strategy.order_priority {
