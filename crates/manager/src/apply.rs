@@ -193,20 +193,8 @@ impl Round<'_> {
             }
             Pace::Bounded => {
                 let stopped = AtomicBool::new(false);
-                stream::iter(&step.chains)
-                    .map(|chain| async {
-                        if stopped.load(Ordering::Relaxed) {
-                            return Ok(());
-                        }
-                        let result = self.chain(step.phase, chain).await;
-                        if result.is_err() && step.on_failure == OnFailure::Stop {
-                            stopped.store(true, Ordering::Relaxed);
-                        }
-                        result
-                    })
-                    .buffer_unordered(AT_ONCE)
-                    .collect()
-                    .await
+                let chains = step.chains.iter().map(|chain| self.unless(&stopped, step, chain));
+                stream::iter(chains).buffer_unordered(AT_ONCE).collect().await
             }
             Pace::SlowStart => {
                 let chains: Vec<&Chain> = step.chains.iter().collect();
@@ -214,6 +202,18 @@ impl Round<'_> {
             }
         };
         results.into_iter().filter_map(Result::err).collect()
+    }
+
+    /// One of several chains that are under way at the same time; not begun once another has failed.
+    async fn unless(&self, stopped: &AtomicBool, step: &Step, chain: &Chain) -> Result<(), Failed> {
+        if stopped.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let result = self.chain(step.phase, chain).await;
+        if result.is_err() && step.on_failure == OnFailure::Stop {
+            stopped.store(true, Ordering::Relaxed);
+        }
+        result
     }
 
     async fn chain(&self, phase: Phase, chain: &Chain) -> Result<(), Failed> {

@@ -77,7 +77,11 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let this = Arc::new(CloneSets {
         nodes: platform.heads(&NODES),
         settings: Settings {
-            exclude_preparing_delete: platform.settings().flags.api.cloneset_scaling_exclude_preparing_delete,
+            exclude_preparing_delete: platform
+                .settings()
+                .flags
+                .rules
+                .cloneset_scaling_exclude_preparing_delete,
             image_pull_jobs: pulls_ahead,
         },
         server: Server {
