@@ -193,12 +193,16 @@ impl Round<'_> {
             }
             Pace::Bounded => {
                 let stopped = AtomicBool::new(false);
-                let chains = step.chains.iter().map(|chain| self.unless(&stopped, step, chain));
+                let chains: Vec<_> = step
+                    .chains
+                    .iter()
+                    .map(|chain| self.unless(&stopped, step, chain))
+                    .collect();
                 stream::iter(chains).buffer_unordered(AT_ONCE).collect().await
             }
             Pace::SlowStart => {
-                let chains: Vec<&Chain> = step.chains.iter().collect();
-                slow_start(chains, |chain| self.chain(step.phase, chain)).await.tried
+                let chains = step.chains.iter().map(|chain| self.chain(step.phase, chain)).collect();
+                slow_start(chains, |chain| chain).await.tried
             }
         };
         results.into_iter().filter_map(Result::err).collect()
