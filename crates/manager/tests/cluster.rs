@@ -3,6 +3,7 @@
 //! Webhook configurations and CRDs belong to the whole cluster, so the tests run one after the other and take away what they put there.
 
 mod cluster {
+    mod cloneset;
     mod crash;
     mod election;
     mod life;
