@@ -8,11 +8,11 @@
 //! 4. Pods are created or deleted ([`scale`]). Only if there is nothing to create or delete,
 //! 5. Pods are updated ([`update`]). So the number of Pods and their revisions never change in the same round.
 //! 6. Revisions beyond the history limit are removed.
-//! 7. The status is brought up to date ([`status`], [`conditions`]); if it is, names of Pods that are gone are taken off
-//!    `scaleStrategy.podsToDelete`. The set itself is written at most once per round.
+//! 7. The status is brought up to date ([`status`], [`conditions`]); if it is, names of Pods that are gone are taken
+//!    off `scaleStrategy.podsToDelete`. The set itself is written at most once per round.
 //!
-//! How many Pods that may be is the arithmetic of [`counts`]; which of them, of [`rank`] (deletion) and [`order`] (update).
-//! A set that is being deleted only has its status kept: everything it owns is garbage and collected as such.
+//! How many Pods that may be is the arithmetic of [`counts`]; which of them, of [`rank`] (deletion) and [`order`]
+//! (update). A set that is being deleted only has its status kept: everything it owns is garbage and collected as such.
 
 mod claims;
 mod conditions;
@@ -33,11 +33,11 @@ mod round;
 mod scale;
 mod settle;
 mod status;
+#[cfg(test)]
+mod tests;
 mod update;
 pub mod validate;
 pub mod version;
-#[cfg(test)]
-mod tests;
 #[cfg(test)]
 mod world;
 
@@ -50,7 +50,10 @@ use serde_json::json;
 
 pub use observed::Observed;
 
-use crate::plan::{Action, Chain, Env, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target, Why};
+use crate::plan::{
+    Action, Chain, Env, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target,
+    Why,
+};
 use crate::shared::availability::Availability;
 use crate::shared::pod_change::whole_seconds;
 use crate::shared::revision;
@@ -153,7 +156,11 @@ fn until_available(round: &Round<'_>) -> Option<Duration> {
 fn prune_names(round: &Round<'_>, plan: &mut Plan) {
     let listed = &round.set.spec.scale_strategy.pods_to_delete;
     let there: BTreeSet<&str> = round.members.iter().map(member::Member::name).collect();
-    let kept: Vec<&str> = listed.iter().map(String::as_str).filter(|name| there.contains(name)).collect();
+    let kept: Vec<&str> = listed
+        .iter()
+        .map(String::as_str)
+        .filter(|name| there.contains(name))
+        .collect();
     if kept.len() == listed.len() {
         return;
     }

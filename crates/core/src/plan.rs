@@ -1,19 +1,21 @@
 //! What a decision is: a list of writes, the reasons for them, and when to look again.
 //!
-//! A planner reads a picture of the cluster and answers with a [`Plan`]. The plan is plain data; whoever applies it decides
-//! nothing more:
+//! A planner reads a picture of the cluster and answers with a [`Plan`]. The plan is plain data; whoever applies it
+//! decides nothing more:
 //!
-//! 1. The [steps](Step) are done one after the other. A step has chains of writes; a chain is done in its order and ends with its first
-//!    failure, and how many chains are under way at the same time is the step's [`Pace`].
-//! 2. When a chain fails, [`OnFailure`] of its step says whether anything more is begun. What is under way is waited for.
+//! 1. The [steps](Step) are done one after the other. A step has chains of writes; a chain is done in its order and
+//!    ends with its first failure, and how many chains are under way at the same time is the step's [`Pace`].
+//! 2. When a chain fails, [`OnFailure`] of its step says whether anything more is begun. What is under way is waited
+//!    for.
 //! 3. A write may have to be granted first ([`Guard`]); a refusal ends the chain and is no failure.
 //! 4. Then, whatever happened, the status is written, if there is one to write.
-//! 5. Events that depend on a write are told after it ([`Write::succeeded`], [`Write::failed`]); those of the plan itself at once.
-//! 6. What failed goes into the [`Outcome`], which the planner of the next round reads. The key is put back into the queue as the class
-//!    of the error says, otherwise after [`Plan::wake_after`].
+//! 5. Events that depend on a write are told after it ([`Write::succeeded`], [`Write::failed`]); those of the plan
+//!    itself at once.
+//! 6. What failed goes into the [`Outcome`], which the planner of the next round reads. The key is put back into the
+//!    queue as the class of the error says, otherwise after [`Plan::wake_after`].
 //!
-//! Every write carries what has to be true of the object for the write to be right ([`Preconditions`]). So a plan made from an
-//! old picture is refused by the server, not harmful.
+//! Every write carries what has to be true of the object for the write to be right ([`Preconditions`]). So a plan made
+//! from an old picture is refused by the server, not harmful.
 
 mod action;
 mod env;
@@ -162,7 +164,8 @@ pub enum Pace {
 pub enum OnFailure {
     /// No further chain of this step is begun, and no further step.
     Stop,
-    /// An object that changed meanwhile, is gone or exists already is left to the next round and the others go on; any other failure stops.
+    /// An object that changed meanwhile, is gone or exists already is left to the next round and the others go on; any
+    /// other failure stops.
     Skip,
     /// The others go on.
     GoOn,
@@ -202,8 +205,8 @@ impl FromIterator<Write> for Chain {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "ask")]
 pub enum Guard {
-    /// The PodUnavailableBudget of this Pod has to allow an update. After a refusal no further chain of the step is begun, and the object
-    /// is looked at again after a second.
+    /// The PodUnavailableBudget of this Pod has to allow an update. After a refusal no further chain of the step is
+    /// begun, and the object is looked at again after a second.
     #[serde(rename_all = "camelCase")]
     Budget {
         /// Name of the Pod.
@@ -220,7 +223,8 @@ pub struct Write {
     /// Told when it is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<Event>,
-    /// Told when it failed; `: ` and the server's message follow the text. An object that changed meanwhile, is gone or exists already is no news.
+    /// Told when it failed; `: ` and the server's message follow the text. An object that changed meanwhile, is gone or
+    /// exists already is no news.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Event>,
 }

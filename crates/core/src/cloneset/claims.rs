@@ -1,10 +1,10 @@
 //! Whose Pods and claims are whose.
 //!
-//! - A Pod of the set whose labels no longer match the selector is *released*: it loses its owner and lives on, and a new Pod takes its place.
-//!   Pods without owner are never taken.
-//! - A claim belongs to the Pod with the same instance id. With `enablePVCReuse`, the claims of a Pod that somebody else removed wait for a new
-//!   Pod, which then has the name of the old one. Without, they go with the Pod: a claim whose Pod has ended or is on its way out gets that Pod as
-//!   its owner, and one that has no Pod at all is deleted.
+//! - A Pod of the set whose labels no longer match the selector is *released*: it loses its owner and lives on, and a
+//!   new Pod takes its place. Pods without owner are never taken.
+//! - A claim belongs to the Pod with the same instance id. With `enablePVCReuse`, the claims of a Pod that somebody
+//!   else removed wait for a new Pod, which then has the name of the old one. Without, they go with the Pod: a claim
+//!   whose Pod has ended or is on its way out gets that Pod as its owner, and one that has no Pod at all is deleted.
 //! - A claim that was made only just now is not deleted: its Pod may be on its way into our cache.
 
 use std::collections::BTreeMap;
@@ -81,8 +81,15 @@ pub(super) fn delete(claim: &Meta) -> Write {
     Write::from(Action::delete(ObjectKind::PersistentVolumeClaim, claim)).or_else(failed)
 }
 
-/// Gives up claims that no active Pod needs. `pods` are all Pods of the set by instance id, with whether they are active.
-pub(super) fn give_up(plan: &mut Plan, claims: &Claims<'_>, pods: &BTreeMap<&str, (&Pod, bool)>, set: &Uid, now: Timestamp) {
+/// Gives up claims that no active Pod needs. `pods` are all Pods of the set by instance id, with whether they are
+/// active.
+pub(super) fn give_up(
+    plan: &mut Plan,
+    claims: &Claims<'_>,
+    pods: &BTreeMap<&str, (&Pod, bool)>,
+    set: &Uid,
+    now: Timestamp,
+) {
     let mut step = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Stop);
     for (id, metas) in &claims.by_id {
         match pods.get(id) {

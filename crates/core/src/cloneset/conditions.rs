@@ -1,7 +1,7 @@
 //! What a CloneSet says about itself in words.
 //!
-//! - `FailedScale`, `FailedUpdate`: something went wrong and was tried again; the message says what. They stay once they are there, as users know it. An object that
-//!   merely changed under our hands is not worth a word.
+//! - `FailedScale`, `FailedUpdate`: something went wrong and was tried again; the message says what. They stay once
+//!   they are there, as users know it. An object that merely changed under our hands is not worth a word.
 //! - `Progressing`: only with `progressDeadlineSeconds`. First match:
 //!
 //! | when | status, reason |
@@ -12,8 +12,8 @@
 //! | the clock of this rollout ran out | False, `ProgressDeadlineExceeded` |
 //! | otherwise | True, `CloneSetUpdated` |
 //!
-//! The clock starts when the set leaves one of the first three, and anew with each update revision. (The original went by the age of whatever
-//! condition there was, so that a rollout could be late before it began.)
+//! The clock starts when the set leaves one of the first three, and anew with each update revision. (The original went
+//! by the age of whatever condition there was, so that a rollout could be late before it began.)
 
 use std::time::Duration;
 
@@ -57,15 +57,27 @@ fn to_second(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
-/// Brings `Progressing` up to date. `status` has the counts of now, `before` is the update revision that the old status named.
-/// The answer is when to look again.
-pub(super) fn progress(status: &mut CloneSetStatus, before: &str, spec: &CloneSetSpec, now: Timestamp) -> Option<Duration> {
-    let deadline = spec.progress_deadline_seconds.filter(|deadline| *deadline != NO_DEADLINE);
+/// Brings `Progressing` up to date. `status` has the counts of now, `before` is the update revision that the old status
+/// named. The answer is when to look again.
+pub(super) fn progress(
+    status: &mut CloneSetStatus,
+    before: &str,
+    spec: &CloneSetSpec,
+    now: Timestamp,
+) -> Option<Duration> {
+    let deadline = spec
+        .progress_deadline_seconds
+        .filter(|deadline| *deadline != NO_DEADLINE);
     let Some(deadline) = deadline else {
-        status.conditions.retain(|condition| condition.type_ != names::PROGRESSING);
+        status
+            .conditions
+            .retain(|condition| condition.type_ != names::PROGRESSING);
         return None;
     };
-    let old = status.conditions.iter().find(|condition| condition.type_ == names::PROGRESSING);
+    let old = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == names::PROGRESSING);
     let same_rollout = before == status.update_revision;
     let clock = old.filter(|_| same_rollout).and_then(|old| Clock::of(old, deadline));
     if let Some(settled) = settled(status, spec) {
@@ -108,7 +120,11 @@ impl Clock {
 fn settled(status: &CloneSetStatus, spec: &CloneSetSpec) -> Option<Wanted> {
     let replicas = spec.replicas.unwrap_or(1);
     let rolling = spec.update_strategy.rolling_update.as_ref();
-    let all = [status.replicas, status.updated_replicas, status.updated_available_replicas];
+    let all = [
+        status.replicas,
+        status.updated_replicas,
+        status.updated_available_replicas,
+    ];
     let good = |reason, message: &str| {
         Some(Wanted {
             status: ConditionStatus::True,
@@ -123,7 +139,10 @@ fn settled(status: &CloneSetStatus, spec: &CloneSetSpec) -> Option<Wanted> {
     } else if status.expected_updated_replicas < replicas
         && status.expected_updated_replicas <= status.updated_available_replicas
     {
-        good(names::PARTITION_AVAILABLE, "CloneSet has been paused due to partition ready")
+        good(
+            names::PARTITION_AVAILABLE,
+            "CloneSet has been paused due to partition ready",
+        )
     } else {
         None
     }
@@ -145,9 +164,12 @@ fn progressing() -> Wanted {
     }
 }
 
-/// Sets `Progressing`. The same status and reason stay untouched, unless the clock starts anew; the transition time moves with the status only.
+/// Sets `Progressing`. The same status and reason stay untouched, unless the clock starts anew; the transition time
+/// moves with the status only.
 fn set(conditions: &mut Vec<CloneSetCondition>, wanted: Wanted, now: Timestamp, restart: bool) {
-    let old = conditions.iter().find(|condition| condition.type_ == names::PROGRESSING);
+    let old = conditions
+        .iter()
+        .find(|condition| condition.type_ == names::PROGRESSING);
     let same_status = old.filter(|old| old.status == wanted.status);
     if !restart && same_status.is_some_and(|old| old.reason == wanted.reason) {
         return;

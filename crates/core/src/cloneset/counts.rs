@@ -9,15 +9,16 @@
 //! | unavailable | Pods that may be missing during an update, 20% when not given. Rounded up without surge, down with it |
 //! | scale limit | Pods that may be unavailable while Pods are added; no limit when not given |
 //!
-//! Then Pods are counted ([`Tally`]) in two groups: *new* are at the update revision, *old* are all others. In each group a Pod is
-//! *leaving* (waits for its `preDelete` hook), or else *active*; of the active ones some are *named* for deletion, and of the rest some are
-//! *unavailable*.
+//! Then Pods are counted ([`Tally`]) in two groups: *new* are at the update revision, *old* are all others. In each
+//! group a Pod is *leaving* (waits for its `preDelete` hook), or else *active*; of the active ones some are *named* for
+//! deletion, and of the rest some are *unavailable*.
 //!
 //! From both follow the [`Numbers`]: how many Pods to create, delete and update now. In words:
 //!
-//! - Old Pods above the partition and new Pods below their number are exchanged for each other, never more than are on both sides.
-//! - With surge, replacements come first: for Pods that are named for deletion as far as too many would be unavailable without them,
-//!   for Pods to be updated as many as the surge allows.
+//! - Old Pods above the partition and new Pods below their number are exchanged for each other, never more than are on
+//!   both sides.
+//! - With surge, replacements come first: for Pods that are named for deletion as far as too many would be unavailable
+//!   without them, for Pods to be updated as many as the surge allows.
 //! - A ready Pod is deleted only as long as enough others are available.
 //! - The partition goes back up only with the gate `CloneSetPartitionRollback`.
 
@@ -86,13 +87,16 @@ impl Goal {
 pub(super) fn unavailable_rounded_down(spec: &CloneSetSpec) -> i64 {
     let rolling = spec.update_strategy.rolling_update.as_ref();
     let default = IntOrPercent::from("20%");
-    let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&default);
+    let unavailable = rolling
+        .and_then(|rolling| rolling.max_unavailable.as_ref())
+        .unwrap_or(&default);
     share(unavailable, spec.replicas.unwrap_or(1).max(0), IntOrPercent::floor_of)
 }
 
 type Round = fn(&IntOrPercent, i32) -> Result<i32, NotAPercentage>;
 
-/// The share, at least 0. A text without `%` is read as if it had one, as users of older releases have it; what cannot be read is 0.
+/// The share, at least 0. A text without `%` is read as if it had one, as users of older releases have it; what cannot
+/// be read is 0.
 fn share(value: &IntOrPercent, total: i32, round: Round) -> i64 {
     let lenient = |_| match value {
         IntOrPercent::Text(text) => round(&IntOrPercent::from(&*format!("{text}%")), total),
@@ -179,7 +183,8 @@ impl Tally {
 /// What else decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Switches {
-    /// Pods may go back to the current revision: the gate is on, and the current revision is another than the update revision.
+    /// Pods may go back to the current revision: the gate is on, and the current revision is another than the update
+    /// revision.
     pub(super) may_go_back: bool,
     /// Leaving Pods do not count when scaling.
     pub(super) exclude_leaving: bool,
@@ -263,7 +268,8 @@ impl Exchange {
         }
     }
 
-    /// Pods to update: what is on both sides. When both groups are too small, or too large, that is for scaling to mend.
+    /// Pods to update: what is on both sides. When both groups are too small, or too large, that is for scaling to
+    /// mend.
     fn updates(&self) -> i64 {
         if self.old.signum() * self.new.signum() >= 0 {
             0

@@ -1,9 +1,10 @@
 //! New Pods and their claims.
 //!
-//! A Pod is named `<set>-<id>`, where the id is five random characters that no Pod or claim of the set has. It is made from the template of its
-//! revision and gets, besides: the labels of its revision and its id, the lifecycle state `PreparingNormal`, the set as its
-//! controller, the readiness gate `InPlaceUpdateReady`, and for each claim template a volume of that name (instead of the template's own) that uses the
-//! claim `<template>-<set>-<id>`. Missing claims are made before the Pod.
+//! A Pod is named `<set>-<id>`, where the id is five random characters that no Pod or claim of the set has. It is made
+//! from the template of its revision and gets, besides: the labels of its revision and its id, the lifecycle state
+//! `PreparingNormal`, the set as its controller, the readiness gate `InPlaceUpdateReady`, and for each claim template a
+//! volume of that name (instead of the template's own) that uses the claim `<template>-<set>-<id>`. Missing claims are
+//! made before the Pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -159,17 +159,6 @@ impl PodBuilder {
         self.0["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z");
         self
     }
-
-    pub(super) fn finalizer(mut self, name: &str) -> Self {
-        self.0["metadata"]["finalizers"] = json!([name]);
-        self
-    }
-
-    /// As the controller has just made it.
-    pub(super) fn fresh(mut self) -> Self {
-        self.0["status"] = json!({ "phase": "Pending", "conditions": [] });
-        self.state("PreparingNormal")
-    }
 }
 
 /// A claim of the set with this id.

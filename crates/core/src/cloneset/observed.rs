@@ -22,7 +22,8 @@ pub struct Observed {
     pub revisions: Vec<Arc<ControllerRevision>>,
     /// ImagePullJobs that the set controls.
     pub pull_jobs: Vec<Arc<Head>>,
-    /// The nodes of the Pods. Only their labels are read, and only when the set [spreads its Pods](super::spreads_pods).
+    /// The nodes of the Pods. Only their labels are read, and only when the set [spreads its
+    /// Pods](super::spreads_pods).
     pub nodes: Vec<Arc<Head>>,
     /// What came of the last plan for this set.
     pub last: Outcome,

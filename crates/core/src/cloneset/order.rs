@@ -1,9 +1,9 @@
 //! Which Pod is updated first.
 //!
-//! Pods that do little good come first, so that an update harms as little as possible: without a node, then by phase (`Pending`, `Unknown`,
-//! `Running`), not ready, only recently ready, restarted often (first regular containers, then restartable init containers), young. What the user
-//! says about priorities goes over that, then Pods with certain labels are scattered, and Pods that wait for their `inPlaceUpdate` hook
-//! already stay in front.
+//! Pods that do little good come first, so that an update harms as little as possible: without a node, then by phase
+//! (`Pending`, `Unknown`, `Running`), not ready, only recently ready, restarted often (first regular containers, then
+//! restartable init containers), young. What the user says about priorities goes over that, then Pods with certain
+//! labels are scattered, and Pods that wait for their `inPlaceUpdate` hook already stay in front.
 
 use std::cmp::Ordering;
 

@@ -1,7 +1,7 @@
 //! Pulling images onto the nodes ahead of an update (gate `PreDownloadImageForInPlaceUpdate`).
 //!
-//! While a rollout is under way, jobs pull the images of the update revision; when it is over, the jobs go. Whether it is worth it is decided once per
-//! revision (see [`crate::shared::predownload`]). What fails here holds nothing back.
+//! While a rollout is under way, jobs pull the images of the update revision; when it is over, the jobs go. Whether it
+//! is worth it is decided once per revision (see [`crate::shared::predownload`]). What fails here holds nothing back.
 
 use kruise_api::gates::Gate;
 use kruise_api::names::event;
@@ -35,9 +35,14 @@ pub(super) fn pre_download(round: &Round<'_>, plan: &mut Plan) {
 fn clean_up(round: &Round<'_>) -> Step {
     let mut step = step(Pace::Bounded);
     for job in &round.observed.pull_jobs {
-        let is_ours = job.metadata.controller().is_some_and(|controller| controller.uid == round.uid);
+        let is_ours = job
+            .metadata
+            .controller()
+            .is_some_and(|controller| controller.uid == round.uid);
         if is_ours && !job.metadata.is_deleting() {
-            step.push(Chain::of(Action::delete(ObjectKind::ImagePullJob, &job.metadata).into()));
+            step.push(Chain::of(
+                Action::delete(ObjectKind::ImagePullJob, &job.metadata).into(),
+            ));
         }
     }
     step
@@ -54,21 +59,31 @@ fn decide(round: &Round<'_>, plan: &mut Plan) {
     let rolling = spec.update_strategy.rolling_update.as_ref();
     let policy = rolling.map(|rolling| &rolling.pod_update_policy);
     let none = InPlaceUpdateStrategy::default();
-    let strategy = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref()).unwrap_or(&none);
+    let strategy = rolling
+        .and_then(|rolling| rolling.in_place_update_strategy.as_ref())
+        .unwrap_or(&none);
     let options = Options {
         gates: round.env.gates,
         ignore_claims: policy == Some(&PodUpdatePolicy::InPlaceOnly),
         grace_seconds: 0,
     };
-    let status = round.set.status.as_ref().filter(|status| status.update_revision == update.name());
+    let status = round
+        .set
+        .status
+        .as_ref()
+        .filter(|status| status.update_revision == update.name());
     let decision = predownload(&Rollout {
         owner: &round.owner,
         namespace: round.namespace(),
         selector: &spec.selector,
         current,
         update,
-        is_rolling_in_place: policy
-            .is_some_and(|policy| matches!(policy, PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly)),
+        is_rolling_in_place: policy.is_some_and(|policy| {
+            matches!(
+                policy,
+                PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly
+            )
+        }),
         is_possible_in_place: inplace::decide(current, update, &options).is_ok(),
         replicas: round.goal.replicas as i32,
         partition: round.goal.partition as i32,
@@ -93,7 +108,11 @@ fn decide(round: &Round<'_>, plan: &mut Plan) {
 }
 
 fn exists(round: &Round<'_>, job: &Job) -> bool {
-    round.observed.pull_jobs.iter().any(|known| *known.metadata.name == *job.name)
+    round
+        .observed
+        .pull_jobs
+        .iter()
+        .any(|known| *known.metadata.name == *job.name)
 }
 
 fn create(round: &Round<'_>, job: Job) -> Chain {

@@ -11,9 +11,10 @@
 //! 7. the one whose containers were restarted more often;
 //! 8. the younger one. And, so that the answer is always the same, by name.
 //!
-//! *Crowded*: without `topologySpreadConstraints` in the template, of several Pods on one node all but one rank higher than a Pod that
-//! is alone on its node. With constraints, the Pods of each value of a `topologyKey` get points, more for larger crowds, and the
-//! points of all constraints are added. Within a crowd the Pod that would go first anyway gets the most points. How strict a constraint is does not matter.
+//! *Crowded*: without `topologySpreadConstraints` in the template, of several Pods on one node all but one rank higher
+//! than a Pod that is alone on its node. With constraints, the Pods of each value of a `topologyKey` get points, more
+//! for larger crowds, and the points of all constraints are added. Within a crowd the Pod that would go first anyway
+//! gets the most points. How strict a constraint is does not matter.
 //!
 //! Old and new Pods are ranked apart from each other.
 

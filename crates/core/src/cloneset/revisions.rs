@@ -1,7 +1,8 @@
 //! The revisions of a round: the one that the spec asks for, and the one that the last finished rollout reached.
 //!
-//! A template that is new gets a revision, stored before anything is made from it. A template that was there before gets its old revision back.
-//! A name that turns out to be taken by something else is a collision: the next round counts it and tries the next name.
+//! A template that is new gets a revision, stored before anything is made from it. A template that was there before
+//! gets its old revision back. A name that turns out to be taken by something else is a collision: the next round
+//! counts it and tries the next name.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -2,15 +2,18 @@
 //!
 //! In this order, and a round that has done something in one of the steps does nothing in the later ones:
 //!
-//! 1. Pods that wait for their `preDelete` hook come back, if they are needed after all. (Not when a hook makes Pods not ready: then somebody
-//!    has already acted on their leaving.)
-//! 2. Missing Pods are created, first those of the current revision, then those of the update revision; as many as `scaleStrategy.maxUnavailable`
-//!    allows. As long as Pods are missing, none is deleted.
+//! 1. Pods that wait for their `preDelete` hook come back, if they are needed after all. (Not when a hook makes Pods
+//!    not ready: then somebody has already acted on their leaving.)
+//! 2. Missing Pods are created, first those of the current revision, then those of the update revision; as many as
+//!    `scaleStrategy.maxUnavailable` allows. As long as Pods are missing, none is deleted.
 //! 3. Pods whose `preDelete` hook has let go are deleted.
-//! 4. Pods that are named for deletion go: those that are not ready at once, ready ones as long as enough are available.
-//! 5. When there are too many, some are chosen (see [`super::rank`]) and go in the same way, but only when no deletion is under way.
+//! 4. Pods that are named for deletion go: those that are not ready at once, ready ones as long as enough are
+//!    available.
+//! 5. When there are too many, some are chosen (see [`super::rank`]) and go in the same way, but only when no deletion
+//!    is under way.
 //!
-//! A Pod with anything of its `preDelete` hook on it is not deleted but waits in `PreparingDelete`. With a Pod go its claims.
+//! A Pod with anything of its `preDelete` hook on it is not deleted but waits in `PreparingDelete`. With a Pod go its
+//! claims.
 //!
 //! A round that changes the number of Pods updates none: so the numbers always fit together.
 
@@ -128,17 +131,23 @@ fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
     let old = usize::try_from(numbers.missing_old).unwrap_or(0).min(ids.len());
     let mut step = Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Skip);
     let (old_ids, new_ids) = ids.split_at_checked(old).unwrap_or((&[], &ids));
-    for (ids, revision) in [(old_ids, &round.revisions.current), (new_ids, &round.revisions.update)] {
-        if !ids.is_empty() {
-            let mould = maker.mould(&revision.template(), &round.pod_labels(revision.name()));
-            ids.iter().for_each(|id| step.push(maker.pod(&mould, id)));
-        }
+    if !old_ids.is_empty() {
+        let current = &round.revisions.current;
+        let mould = maker.mould(&current.template(), &round.pod_labels(current.name()));
+        old_ids.iter().for_each(|id| step.push(maker.pod(&mould, id)));
+    }
+    if !new_ids.is_empty() {
+        // Not from the revision's data: that has only the fields which count for its hash.
+        let template = round.set.spec.template.value();
+        let mould = maker.mould(&template, &round.pod_labels(round.revisions.update.name()));
+        new_ids.iter().for_each(|id| step.push(maker.pod(&mould, id)));
     }
     plan.push(step);
     true
 }
 
-/// Ids for new Pods. Those whose claims wait for a Pod come first; while the old Pod of that name is still going, its place is kept.
+/// Ids for new Pods. Those whose claims wait for a Pod come first; while the old Pod of that name is still going, its
+/// place is kept.
 fn ids(round: &Round<'_>, count: usize, plan: &mut Plan) -> Vec<String> {
     let mut active: BTreeSet<&str> = BTreeSet::new();
     let mut going: BTreeSet<&str> = BTreeSet::new();

@@ -53,7 +53,8 @@ pub(super) fn settle<'r>(round: &'r Round<'_>, updates: i64, plan: &mut Plan) ->
     settled
 }
 
-/// Nothing is under way with this Pod: a quick look before the long one, because most Pods are like this most of the time.
+/// Nothing is under way with this Pod: a quick look before the long one, because most Pods are like this most of the
+/// time.
 fn is_quiet(member: &Member<'_>) -> bool {
     let pod: &Pod = member.pod;
     let meta = &pod.metadata;

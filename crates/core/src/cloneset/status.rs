@@ -1,7 +1,9 @@
 //! What a CloneSet's status says.
 //!
-//! - `replicas` are the active Pods: not ended and not on their way out. Pods that wait for a hook or are named for deletion are among them.
-//! - *Ready* looks at the Pod's own conditions only; *available* also asks for `minReadySeconds` and for no lifecycle hook in between.
+//! - `replicas` are the active Pods: not ended and not on their way out. Pods that wait for a hook or are named for
+//!   deletion are among them.
+//! - *Ready* looks at the Pod's own conditions only; *available* also asks for `minReadySeconds` and for no lifecycle
+//!   hook in between.
 //! - `currentRevision` becomes `updateRevision` as soon as every wanted Pod is at it; it does not wait for readiness.
 //! - The status is written only when it says something new, and then as a patch of what changed.
 

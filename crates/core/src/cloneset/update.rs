@@ -1,17 +1,21 @@
 //! Bringing Pods to another revision.
 //!
-//! First every Pod gets what it needs to go on with what it is doing: the end of a grace period, the next batch of containers, readiness after an
-//! update, its next lifecycle state. That happens also when the rollout is paused, and for new Pods (which could not become ready without).
+//! First every Pod gets what it needs to go on with what it is doing: the end of a grace period, the next batch of
+//! containers, readiness after an update, its next lifecycle state. That happens also when the rollout is paused, and
+//! for new Pods (which could not become ready without).
 //!
 //! Then, unless the rollout is paused or the type is `OnDelete`:
 //!
-//! 1. The arithmetic says how many Pods to update (see [`super::counts`]). With the gate `CloneSetPartitionRollback` it may say to go back.
-//! 2. Candidates are the Pods that are not at the wanted revision, in their order (see [`super::order`]), without those that are leaving or
-//!    wait for the end of a grace period.
-//! 3. They are taken one by one until one would exceed `maxUnavailable`: counting Pods that are unavailable at the wanted revision together with those
-//!    taken now, and, for a candidate that is available itself, all unavailable Pods. The walk *stops* there; it does not look for others behind.
-//! 4. A Pod is updated in place if the policy wants it and the change allows it; before that it waits for its `inPlaceUpdate` hook. Otherwise it is named
-//!    for deletion, and scaling replaces it. Under `InPlaceOnly` it is left alone, and the set says why.
+//! 1. The arithmetic says how many Pods to update (see [`super::counts`]). With the gate `CloneSetPartitionRollback` it
+//!    may say to go back.
+//! 2. Candidates are the Pods that are not at the wanted revision, in their order (see [`super::order`]), without those
+//!    that are leaving or wait for the end of a grace period.
+//! 3. They are taken one by one until one would exceed `maxUnavailable`: counting Pods that are unavailable at the
+//!    wanted revision together with those taken now, and, for a candidate that is available itself, all unavailable
+//!    Pods. The walk *stops* there; it does not look for others behind.
+//! 4. A Pod is updated in place if the policy wants it and the change allows it; before that it waits for its
+//!    `inPlaceUpdate` hook. Otherwise it is named for deletion, and scaling replaces it. Under `InPlaceOnly` it is left
+//!    alone, and the set says why.
 //!
 //! A Pod is not written twice in a round: the walk also ends at one that was just given what it needs.
 

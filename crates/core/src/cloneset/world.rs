@@ -25,7 +25,12 @@ impl World {
     pub(super) fn new(spec: &Value) -> Self {
         let mut cluster = Cluster::at(fixtures::now());
         cluster.put(ObjectKind::CloneSet, fixtures::set(spec));
-        Self { cluster, env: fixtures::env(), last: Outcome::default(), rounds: 0 }
+        Self {
+            cluster,
+            env: fixtures::env(),
+            last: Outcome::default(),
+            rounds: 0,
+        }
     }
 
     pub(super) fn set(&self) -> &Value {
@@ -64,7 +69,11 @@ impl World {
     /// The surroundings of the next round.
     pub(super) fn next_env(&mut self) -> Env {
         self.rounds += 1;
-        Env { now: self.cluster.now, ids: IdSource::seeded(self.rounds), ..self.env.clone() }
+        Env {
+            now: self.cluster.now,
+            ids: IdSource::seeded(self.rounds),
+            ..self.env.clone()
+        }
     }
 
     /// One round, of which at most so many writes happen.
@@ -89,7 +98,11 @@ impl World {
             // Long enough for grace periods, young claims and the like.
             self.cluster.pass(if quiet == 0 { 1 } else { 30 });
             self.cluster.settle();
-            quiet = if plan.is_idle() && changed.objects == self.cluster.objects { quiet + 1 } else { 0 };
+            quiet = if plan.is_idle() && changed.objects == self.cluster.objects {
+                quiet + 1
+            } else {
+                0
+            };
             if quiet > 3 {
                 return self.cluster.writes - before;
             }

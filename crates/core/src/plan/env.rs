@@ -1,4 +1,5 @@
-//! What a decision depends on besides the objects: the time, the switches of the installation, and chance, handed in as data.
+//! What a decision depends on besides the objects: the time, the switches of the installation, and chance, handed in as
+//! data.
 
 use jiff::Timestamp;
 use kruise_api::gates::Gates;
@@ -34,7 +35,8 @@ impl Env {
 /// Flags of the process that decisions read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `--cloneset-scaling-exclude-preparing-delete`: Pods that wait for their `preDelete` hook do not count, for every CloneSet.
+    /// `--cloneset-scaling-exclude-preparing-delete`: Pods that wait for their `preDelete` hook do not count, for every
+    /// CloneSet.
     pub exclude_preparing_delete: bool,
     /// ImagePullJobs are known to the cluster and the daemon is on: images can be pulled ahead of an update.
     pub image_pull_jobs: bool,

@@ -1,5 +1,5 @@
-//! A model of a cluster for tests of planners: it keeps objects as JSON, applies plans as the API server would, preconditions included, and
-//! has a simple kubelet, scheduler and garbage collector.
+//! A model of a cluster for tests of planners: it keeps objects as JSON, applies plans as the API server would,
+//! preconditions included, and has a simple kubelet, scheduler and garbage collector.
 //!
 //! [`Cluster::apply`] can stop after any number of writes, as a crash would.
 
@@ -24,11 +24,19 @@ type Refusal = (FailureClass, String);
 
 impl Cluster {
     pub(crate) fn at(now: Timestamp) -> Self {
-        Self { now, objects: BTreeMap::new(), writes: 0, version: 1000 }
+        Self {
+            now,
+            objects: BTreeMap::new(),
+            writes: 0,
+            version: 1000,
+        }
     }
 
     pub(crate) fn all(&self, kind: ObjectKind) -> impl Iterator<Item = &Value> {
-        self.objects.iter().filter(move |((known, _), _)| *known == kind).map(|(_, object)| object)
+        self.objects
+            .iter()
+            .filter(move |((known, _), _)| *known == kind)
+            .map(|(_, object)| object)
     }
 
     pub(crate) fn get(&self, kind: ObjectKind, name: &str) -> Option<&Value> {
@@ -56,7 +64,9 @@ impl Cluster {
 
     /// Changes an object; nothing happens to its version when it stays the same.
     pub(crate) fn edit(&mut self, kind: ObjectKind, name: &str, change: impl FnOnce(&mut Value)) {
-        let Some(object) = self.objects.get_mut(&(kind, name.to_owned())) else { return };
+        let Some(object) = self.objects.get_mut(&(kind, name.to_owned())) else {
+            return;
+        };
         let before = object.clone();
         change(object);
         if *object != before {
@@ -75,9 +85,16 @@ impl Cluster {
                         return outcome;
                     }
                     budget -= 1;
-                    let Err((class, message)) = self.write(&write.action) else { continue };
+                    let Err((class, message)) = self.write(&write.action) else {
+                        continue;
+                    };
                     let object = write.action.object().clone();
-                    outcome.failures.push(Failure { phase: step.phase, object, class, message });
+                    outcome.failures.push(Failure {
+                        phase: step.phase,
+                        object,
+                        class,
+                        message,
+                    });
                     match step.on_failure {
                         OnFailure::Stop => break 'steps,
                         OnFailure::Skip if !class.is_passing() => break 'steps,
@@ -91,7 +108,12 @@ impl Cluster {
             && let Err((class, message)) = self.write(status)
         {
             let object = status.object().clone();
-            outcome.failures.push(Failure { phase: Phase::Housekeeping, object, class, message });
+            outcome.failures.push(Failure {
+                phase: Phase::Housekeeping,
+                object,
+                class,
+                message,
+            });
         }
         outcome
     }
@@ -112,7 +134,12 @@ impl Cluster {
                 self.put(object.kind, body);
                 Ok(())
             }
-            Action::Patch { object, part, patch, preconditions } => {
+            Action::Patch {
+                object,
+                part,
+                patch,
+                preconditions,
+            } => {
                 self.check(object.kind, &object.name, preconditions)?;
                 let patch = patch.clone();
                 let part = *part;
@@ -132,7 +159,8 @@ impl Cluster {
             return Err((FailureClass::Gone, format!("{name} not found")));
         };
         let meta = &object["metadata"];
-        let holds = |wanted: &Option<String>, field: &str| wanted.as_ref().is_none_or(|wanted| meta[field] == json!(wanted));
+        let holds =
+            |wanted: &Option<String>, field: &str| wanted.as_ref().is_none_or(|wanted| meta[field] == json!(wanted));
         if holds(&preconditions.uid, "uid") && holds(&preconditions.resource_version, "resourceVersion") {
             Ok(())
         } else {
@@ -154,14 +182,18 @@ impl Cluster {
         }
     }
 
-    /// Lets the scheduler, kubelets and the garbage collector do all they have to do. Images with `bad` in them never get ready.
+    /// Lets the scheduler, kubelets and the garbage collector do all they have to do. Images with `bad` in them never
+    /// get ready.
     pub(crate) fn settle(&mut self) {
         let pods: Vec<String> = self.all(ObjectKind::Pod).map(name_of).collect();
         let now = self.now;
         for name in pods {
             let pod = self.get(ObjectKind::Pod, &name).unwrap();
             if pod["metadata"].get("deletionTimestamp").is_some() {
-                if pod["metadata"].get("finalizers").is_none_or(|list| list.as_array().unwrap().is_empty()) {
+                if pod["metadata"]
+                    .get("finalizers")
+                    .is_none_or(|list| list.as_array().unwrap().is_empty())
+                {
                     self.objects.remove(&(ObjectKind::Pod, name));
                 }
                 continue;
@@ -176,15 +208,20 @@ impl Cluster {
         let is_used = |claim: &Value| {
             pods.iter().any(|pod| {
                 let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-                volumes.into_iter().any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"])
+                volumes
+                    .into_iter()
+                    .any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"])
             })
         };
         let owner_lives = |claim: &Value| {
             let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
-            owners.iter().all(|owner| owner["kind"] != "Pod" || pods.iter().any(|pod| pod["metadata"]["uid"] == owner["uid"]))
+            owners
+                .iter()
+                .all(|owner| owner["kind"] != "Pod" || pods.iter().any(|pod| pod["metadata"]["uid"] == owner["uid"]))
         };
         self.objects.retain(|(kind, _), object| {
-            let goes = object["metadata"].get("deletionTimestamp").is_some() || !owner_lives_of(*kind, object, &owner_lives);
+            let goes =
+                object["metadata"].get("deletionTimestamp").is_some() || !owner_lives_of(*kind, object, &owner_lives);
             *kind != ObjectKind::PersistentVolumeClaim || !goes || is_used(object)
         });
     }
@@ -211,7 +248,9 @@ fn run_pod(pod: &mut Value, now: Timestamp) {
         pod["spec"]["nodeName"] = json!("n1");
     }
     let containers = pod["spec"]["containers"].as_array().unwrap().clone();
-    let good = containers.iter().all(|container| !container["image"].as_str().unwrap().contains("bad"));
+    let good = containers
+        .iter()
+        .all(|container| !container["image"].as_str().unwrap().contains("bad"));
     let statuses: Vec<Value> = containers
         .iter()
         .map(|container| {
@@ -223,7 +262,11 @@ fn run_pod(pod: &mut Value, now: Timestamp) {
     pod["status"]["containerStatuses"] = json!(statuses);
     let gates = pod["spec"]["readinessGates"].as_array().cloned().unwrap_or_default();
     let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let holds = |type_: &Value| conditions.iter().any(|condition| condition["type"] == *type_ && condition["status"] == "True");
+    let holds = |type_: &Value| {
+        conditions
+            .iter()
+            .any(|condition| condition["type"] == *type_ && condition["status"] == "True")
+    };
     let ready = good && gates.iter().all(|gate| holds(&gate["conditionType"]));
     set_condition(pod, "ContainersReady", good, now);
     set_condition(pod, "Ready", ready, now);
@@ -236,7 +279,10 @@ fn set_condition(pod: &mut Value, type_: &str, holds: bool, now: Timestamp) {
         *list = json!([]);
     }
     let list = list.as_array_mut().unwrap();
-    if list.iter().any(|known| known["type"] == type_ && known["status"] == status && known["lastTransitionTime"].is_string()) {
+    if list
+        .iter()
+        .any(|known| known["type"] == type_ && known["status"] == status && known["lastTransitionTime"].is_string())
+    {
         return;
     }
     list.retain(|known| known["type"] != type_);

@@ -90,7 +90,8 @@ fn reasons_are_sentences() {
                 hook: Hook::PreDelete,
                 pods: many,
             },
-            "p0, p1, p2, p3, p4, p5, p6, p7, p8, p9 and 3 more: the labels or finalizers of the preDelete hook have to be removed before the deletion.",
+            "Waiting for the preDelete hook, whose labels or finalizers have to be removed before the deletion: \
+             p0, p1, p2, p3, p4, p5, p6, p7, p8, p9 and 3 more.",
         ),
         (
             Why::Partition { keeps: 1 },
@@ -98,7 +99,7 @@ fn reasons_are_sentences() {
         ),
         (
             Why::InGrace { pods: one, until },
-            "web-a are in their grace period, the first until 2024-05-01T10:00:10Z.",
+            "In the grace period, the first until 2024-05-01T10:00:10Z: web-a.",
         ),
         (
             Why::UpdateBudget {
@@ -106,7 +107,7 @@ fn reasons_are_sentences() {
                 unavailable: 1,
                 waiting: 3,
             },
-            "3 Pods wait for their update: 1 are unavailable and maxUnavailable allows 1.",
+            "Still to be updated: 3 Pods; unavailable now: 1, allowed: 1.",
         ),
     ];
     for (why, sentence) in sentences {

@@ -1,7 +1,7 @@
 //! What holds an object back, for machines and, as a sentence, for people.
 //!
-//! Reasons that hold for many Pods name the first few and count the rest ([`PodNames`]), so that a plan for thousands of Pods stays
-//! readable.
+//! Reasons that hold for many Pods name the first few and count the rest ([`PodNames`]), so that a plan for thousands
+//! of Pods stays readable.
 
 use std::fmt;
 
@@ -239,54 +239,78 @@ impl fmt::Display for Count {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Deleting => write!(f, "It is being deleted; its Pods follow."),
+            Self::Deleting => write!(f, "It is being deleted; what it owns follows."),
             Self::Invalid { message } => write!(f, "It cannot be worked on: {message}."),
             Self::CacheBehind { object, writes } => {
-                write!(f, "{writes} of our own writes are not visible yet, {object} first.")
+                write!(f, "Own writes that are not visible yet: {writes}, {object} first.")
             }
-            Self::Paused { outdated } => write!(f, "The rollout is paused; {} would be updated.", Count(*outdated)),
-            Self::OnDelete { outdated } => write!(
-                f,
-                "{} get the new template when somebody deletes them (type OnDelete).",
-                Count(*outdated)
-            ),
+            Self::Paused { outdated } => write!(f, "The rollout is paused; not updated: {}.", Count(*outdated)),
+            Self::OnDelete { outdated } => {
+                write!(
+                    f,
+                    "Replaced when somebody deletes them (type OnDelete): {}.",
+                    Count(*outdated)
+                )
+            }
             Self::Partition { keeps } => write!(f, "The partition keeps {} at the old revision.", Count(*keeps)),
-            Self::ScaleUpLimited { missing, limit } => write!(
-                f,
-                "{} are missing, but scaleStrategy.maxUnavailable lets only {limit} be created now.",
-                Count(*missing)
-            ),
+            Self::ScaleUpLimited { missing, limit } => {
+                let missing = Count(*missing);
+                write!(
+                    f,
+                    "Missing: {missing}; scaleStrategy.maxUnavailable lets {limit} be created now."
+                )
+            }
             Self::UpdateBudget {
                 allowed,
                 unavailable,
                 waiting,
-            } => write!(
-                f,
-                "{} wait for their update: {unavailable} are unavailable and maxUnavailable allows {allowed}.",
-                Count(*waiting)
-            ),
-            Self::DeleteBudget { allowed, waiting } => write!(
-                f,
-                "{waiting} wait for their deletion: maxUnavailable lets {allowed} ready Pods go now."
-            ),
-            Self::DeletionsUnderWay { pods } => write!(f, "Scaling in waits until {pods} are gone."),
+            } => {
+                let waiting = Count(*waiting);
+                write!(
+                    f,
+                    "Still to be updated: {waiting}; unavailable now: {unavailable}, allowed: {allowed}."
+                )
+            }
+            Self::DeleteBudget { allowed, waiting } => {
+                write!(
+                    f,
+                    "Ready, and not deleted because maxUnavailable lets only {allowed} go now: {waiting}."
+                )
+            }
+            Self::DeletionsUnderWay { pods } => write!(f, "Scaling in waits for the deletion of {pods}."),
             Self::HookWaiting { hook, pods } => {
                 let (name, what) = hook.explained();
-                write!(f, "{pods}: the labels or finalizers of the {name} hook have {what}.")
+                write!(
+                    f,
+                    "Waiting for the {name} hook, whose labels or finalizers have {what}: {pods}."
+                )
             }
-            Self::NameTaken { pods } => write!(f, "{pods} come back with their claims once the old ones are gone."),
-            Self::NotScheduled { pods } => write!(f, "{pods} wait for a node."),
-            Self::NotAvailable { pods } => write!(f, "{pods} are not available yet."),
-            Self::InGrace { pods, until } => write!(f, "{pods} are in their grace period, the first until {until}."),
+            Self::NameTaken { pods } => {
+                write!(
+                    f,
+                    "Coming back with their claims once the old Pods of these names are gone: {pods}."
+                )
+            }
+            Self::NotScheduled { pods } => write!(f, "Without a node: {pods}."),
+            Self::NotAvailable { pods } => write!(f, "Not available: {pods}."),
+            Self::InGrace { pods, until } => write!(f, "In the grace period, the first until {until}: {pods}."),
             Self::WaitingForContainers { pods } => {
-                write!(f, "{pods}: containers do not run yet as the update wants them.")
+                write!(f, "Containers do not run yet as the update wants them: {pods}.")
             }
-            Self::Recreating { pods, because } => write!(f, "{pods} are replaced, not updated in place: {because}."),
-            Self::NotInPlace { pods, because } => write!(
-                f,
-                "{pods} cannot be updated in place ({because}), and the policy allows nothing else."
-            ),
-            Self::Unreadable { pods, message } => write!(f, "{pods} cannot be worked on: {message}."),
+            Self::Recreating { pods, because } => {
+                write!(
+                    f,
+                    "Replaced, because an update in place is not possible ({because}): {pods}."
+                )
+            }
+            Self::NotInPlace { pods, because } => {
+                let reason = format!("an update in place is not possible ({because})");
+                write!(
+                    f,
+                    "Not updated, because {reason} and the policy allows nothing else: {pods}."
+                )
+            }
+            Self::Unreadable { pods, message } => write!(f, "Not worked on, because of {message}: {pods}."),
             Self::BudgetRefused { pods } => write!(f, "A PodUnavailableBudget refuses the update of {pods}."),
             Self::Failed { object, message, .. } => write!(f, "The last write of {object} failed: {message}"),
         }

@@ -55,7 +55,7 @@ fn priorities(pod: &Value) -> Result<Option<Vec<i64>>, PodError> {
 fn priority(container: &Value) -> Result<i64, PodError> {
     let variables = container.get("env").and_then(Value::as_array).into_iter().flatten();
     let named = |variable: &&Value| variable.get("name").and_then(Value::as_str) == Some(env::CONTAINER_PRIORITY);
-    let Some(variable) = variables.filter(named).last() else {
+    let Some(variable) = variables.rev().find(named) else {
         return Ok(0);
     };
     let value = variable.get("value").and_then(Value::as_str).unwrap_or_default();
@@ -125,11 +125,11 @@ mod tests {
     }
 
     fn pod(priorities: &[Option<&str>]) -> Value {
-        let container = |(index, priority): (usize, &Option<&str>)| {
+        let container = |(index, priority): (usize, Option<&str>)| {
             let env = priority.map(|value| json!([{"name": "KRUISE_CONTAINER_PRIORITY", "value": value}]));
             json!({"name": format!("c{index}"), "env": env})
         };
-        let containers: Vec<_> = priorities.iter().enumerate().map(container).collect();
+        let containers: Vec<_> = priorities.iter().copied().enumerate().map(container).collect();
         json!({"metadata": {"name": "web-0"}, "spec": {"containers": containers, "initContainers": [
             {"name": "init", "env": [{"name": "KRUISE_CONTAINER_PRIORITY", "value": "nonsense"}]}]}})
     }

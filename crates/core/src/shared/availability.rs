@@ -76,3 +76,86 @@ pub fn ready_for(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availabil
         Availability::Available
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::fixture::{a_pod, at};
+    use serde_json::json;
+
+    #[test]
+    fn pods_count_as_they_are() {
+        let ready = a_pod("p").ready();
+        for (what, pod, expected) in [
+            ("ready", ready.clone(), (true, true)),
+            (
+                "pending",
+                ready.clone().with("/status/phase", json!("Pending")),
+                (true, false),
+            ),
+            (
+                "failed",
+                ready.clone().with("/status/phase", json!("Failed")),
+                (false, false),
+            ),
+            (
+                "succeeded",
+                ready.clone().with("/status/phase", json!("Succeeded")),
+                (false, false),
+            ),
+            (
+                "leaving",
+                ready
+                    .clone()
+                    .with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z")),
+                (false, true),
+            ),
+            ("new", a_pod("p"), (true, false)),
+            (
+                "kubelet is late",
+                a_pod("p")
+                    .condition("Ready", "True")
+                    .condition("InPlaceUpdateReady", "False"),
+                (true, false),
+            ),
+            ("not ours", a_pod("p").condition("Ready", "True"), (true, true)),
+        ] {
+            let pod = pod.build();
+            assert_eq!((is_active(&pod), is_ready(&pod)), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn available_is_who_was_ready_long_enough_and_is_between_no_hooks() {
+        // Ready since 09:00:00.
+        let pod = a_pod("p").ready();
+        let found = |min: i32, time: &str| availability(&pod.build(), min, at(time));
+        assert_eq!(found(0, "09:00:00"), Availability::Available);
+        assert_eq!(
+            found(30, "09:00:10"),
+            Availability::After(SignedDuration::from_secs(20))
+        );
+        assert_eq!(found(30, "09:00:30"), Availability::Available);
+        assert_eq!(
+            found(30, "08:59:50"),
+            Availability::After(SignedDuration::from_secs(40))
+        );
+        assert!(found(i32::MAX, "09:00:10") != Availability::Available);
+        for (state, expected) in [
+            ("Normal", true),
+            ("", true),
+            ("Updated", false),
+            ("PreparingNormal", false),
+            ("X", false),
+        ] {
+            let pod = pod.clone().state(state).build();
+            assert_eq!(availability(&pod, 0, at("10:00:00")).is_now(), expected, "{state}");
+            assert!(ready_for(&pod, 0, at("10:00:00")).is_now());
+        }
+        let unknown = a_pod("p")
+            .with("/status/conditions", json!([{"type": "Ready", "status": "True"}]))
+            .build();
+        assert_eq!(availability(&unknown, 0, at("10:00:00")), Availability::Available);
+        assert_eq!(availability(&unknown, 5, at("10:00:00")), Availability::Unavailable);
+    }
+}

@@ -145,3 +145,65 @@ pub fn environment(mut variables: Vec<(String, String)>) -> u64 {
     };
     fnv1a_of_printed(json.as_bytes()).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    /// What the original's daemon and kubelet wrote, recorded in a cluster.
+    #[derive(Deserialize)]
+    struct Recorded {
+        containers: Vec<Plain>,
+        environments: Vec<Environment>,
+    }
+
+    #[derive(Deserialize)]
+    struct Plain {
+        name: String,
+        image: String,
+        hash: u64,
+    }
+
+    #[derive(Deserialize)]
+    struct Environment {
+        variables: Vec<(String, String)>,
+        hash: u64,
+    }
+
+    #[test]
+    fn given_recorded_containers_then_their_hashes_are_ours_too() {
+        let recorded: Recorded = serde_json::from_str(include_str!("../../fixtures/hashes.json")).unwrap();
+        assert!(recorded.containers.len() > 30 && recorded.environments.len() >= 3);
+        for Plain { name, image, hash } in recorded.containers {
+            assert_eq!(plain(&name, &image), hash, "{name} {image}");
+        }
+        for Environment { mut variables, hash } in recorded.environments {
+            assert_eq!(environment(variables.clone()), hash, "{variables:?}");
+            variables.reverse();
+            assert_eq!(environment(variables), hash, "the order does not matter");
+        }
+        for (variables, hash) in [
+            (vec![], 86_995_377),
+            (vec![("E2", "foo")], 2_804_834_291),
+            (vec![("A", ""), ("B", "x")], 144_086_091),
+        ] {
+            let owned = variables
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            assert_eq!(environment(owned), hash, "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn given_a_report_of_the_daemon_then_it_is_written_back_as_it_was() {
+        for recorded in [
+            r#"{"containers":[{"name":"main","containerID":"containerd://abc","restartCount":0,"hashes":{"plainHash":436018172,"extractedEnvFromMetadataHash":86995377}}]}"#,
+            r#"{"containers":[{"name":"main","containerID":"containerd://abc","restartCount":2,"hashes":{"plainHash":436018172}}]}"#,
+        ] {
+            let read: RuntimeContainers = serde_json::from_str(recorded).unwrap();
+            assert_eq!(serde_json::to_string(&read).unwrap(), recorded);
+        }
+    }
+}

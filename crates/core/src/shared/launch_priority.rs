@@ -96,3 +96,6 @@ fn completed(pod: &Pod) -> PodPatch {
         body: json!({}),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -246,3 +246,6 @@ pub fn bring_back(pod: &Pod, lifecycle: Option<&Lifecycle>, now: Timestamp) -> O
     let can = state(pod) == State::PreparingDelete && !is_specified_delete(pod) && !marked;
     can.then(|| enter(pod, &State::PreparingNormal, lifecycle, now))
 }
+
+#[cfg(test)]
+mod tests;

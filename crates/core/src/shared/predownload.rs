@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
 use kruise_api::names::{label, pattern};
@@ -26,14 +26,16 @@ pub struct Rollout<'a> {
     pub namespace: &'a str,
     /// Which Pods are its own.
     pub selector: &'a LabelSelector,
-    /// The revision that Pods are at.
-    pub current: &'a ControllerRevision,
+    /// The revisions that Pods are at: the current one, or all older ones (DaemonSet).
+    pub old: &'a [&'a ControllerRevision],
     /// The revision that they shall be at.
     pub update: &'a ControllerRevision,
     /// Whether Pods are updated by the controller, in place where possible.
     pub is_rolling_in_place: bool,
     /// Whether this change can be made in place.
     pub is_possible_in_place: bool,
+    /// Whether a few Pods are too few to be worth it (all but DaemonSet).
+    pub skips_few: bool,
     /// Wanted number of Pods.
     pub replicas: i32,
     /// Pods that stay at the old revision.
@@ -94,7 +96,8 @@ pub fn predownload(rollout: &Rollout<'_>) -> Predownload {
         return Predownload::Decided;
     }
     let all_at_once = rollout.partition <= 0 && rollout.max_unavailable >= rollout.replicas;
-    if !rollout.is_rolling_in_place || !rollout.is_possible_in_place || rollout.replicas <= FEW || all_at_once {
+    let too_few = rollout.skips_few && rollout.replicas <= FEW;
+    if !rollout.is_rolling_in_place || !rollout.is_possible_in_place || too_few || all_at_once {
         return Predownload::Ignore {
             label: labelled(label::PRE_DOWNLOAD_IGNORED),
         };
@@ -108,17 +111,26 @@ pub fn predownload(rollout: &Rollout<'_>) -> Predownload {
     }
 }
 
+/// The jobs to delete when all Pods are at the new revision: all that the workload controls.
+pub fn obsolete<'a>(jobs: impl IntoIterator<Item = &'a ObjectMeta>, owner: &Owner) -> Vec<&'a str> {
+    let is_ours = |job: &&ObjectMeta| {
+        let mut owners = job.owner_references.iter().flatten();
+        owners.any(|known| known.controller == Some(true) && known.uid == owner.uid)
+    };
+    let ours = jobs.into_iter().filter(is_ours);
+    ours.filter_map(|job| job.name.as_deref()).collect()
+}
+
 fn labelled(key: &str) -> Value {
     json!({"metadata": {"labels": {(key): "true"}}})
 }
 
 fn jobs(rollout: &Rollout<'_>) -> Vec<Job> {
     let read = |revision: &ControllerRevision| template(&revision.data.value()).unwrap_or_default();
-    let (before, after) = (read(rollout.current), read(rollout.update));
-    let before = images(&before);
-    let changed = images(&after)
-        .into_iter()
-        .filter(|(name, image)| before.get(name) != Some(image));
+    let after = read(rollout.update);
+    let before: Vec<Value> = rollout.old.iter().map(|revision| read(revision)).collect();
+    let differs = |(name, image): &(&str, &str)| before.iter().any(|before| images(before).get(name) != Some(image));
+    let changed = images(&after).into_iter().filter(differs);
     changed.map(|(name, image)| job(rollout, &after, name, image)).collect()
 }
 
@@ -198,3 +210,6 @@ fn not_at(selector: &LabelSelector, revision: &str) -> LabelSelector {
     selector.match_expressions.get_or_insert_default().push(others);
     selector
 }
+
+#[cfg(test)]
+mod tests;

@@ -181,3 +181,6 @@ fn complaint(pod: &Pod, gate: &str, gates: &[(&str, bool)]) -> Option<String> {
     (status != Holds::True)
         .then(|| format!("the status of pod readiness gate \"{gate}\" is not \"True\", but {status:?}"))
 }
+
+#[cfg(test)]
+mod tests;

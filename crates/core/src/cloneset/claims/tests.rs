@@ -13,7 +13,9 @@ fn about_claims(reuse: bool, pods: &[super::super::fixtures::PodBuilder], claims
 }
 
 fn writes(plan: &Plan) -> Vec<String> {
-    let claims = plan.writes().filter(|action| action.object().kind == ObjectKind::PersistentVolumeClaim);
+    let claims = plan
+        .writes()
+        .filter(|action| action.object().kind == ObjectKind::PersistentVolumeClaim);
     claims
         .map(|action| match action {
             Action::Delete { object, .. } => format!("delete {}", object.name),
@@ -46,7 +48,11 @@ fn a_claim_whose_pod_is_ending_goes_with_that_pod() {
         let pods = [pod("web-a").ready().on("n"), ending];
         let handed = writes(&about_claims(false, &pods, &[claim("data", "b")]));
         assert_eq!(handed.len(), 1);
-        for part in ["patch data-web-b", r#""$patch":"delete","uid":"11111111"#, r#""kind":"Pod","name":"web-b","uid":"uid-web-b""#] {
+        for part in [
+            "patch data-web-b",
+            r#""$patch":"delete","uid":"11111111"#,
+            r#""kind":"Pod","name":"web-b","uid":"uid-web-b""#,
+        ] {
             assert!(handed[0].contains(part), "{part}: {handed:?}");
         }
     }
@@ -56,16 +62,30 @@ fn a_claim_whose_pod_is_ending_goes_with_that_pod() {
 fn a_claim_that_is_already_going_is_not_touched() {
     let mut going = claim("data", "gone");
     going["metadata"]["deletionTimestamp"] = json!("2024-05-01T09:00:00Z");
-    assert_eq!(writes(&about_claims(false, &[pod("web-a").ready().on("n")], &[going])), [""; 0]);
+    assert_eq!(
+        writes(&about_claims(false, &[pod("web-a").ready().on("n")], &[going])),
+        [""; 0]
+    );
 }
 
 #[test]
 fn a_released_pod_loses_only_our_reference_and_only_if_it_is_as_we_saw_it() {
     let stranger = pod("web-x").ready().on("n").label("app", "other");
     let plan = about_claims(false, &[pod("web-a").ready().on("n"), stranger], &[]);
-    let Some(Action::Patch { object, patch, preconditions, .. }) = plan.writes().next() else { panic!("{plan:?}") };
+    let Some(Action::Patch {
+        object,
+        patch,
+        preconditions,
+        ..
+    }) = plan.writes().next()
+    else {
+        panic!("{plan:?}")
+    };
     assert_eq!(object.name, "web-x");
     assert_eq!(preconditions.resource_version.as_deref(), Some("100"));
     let reference = json!([{ "$patch": "delete", "uid": super::super::fixtures::SET_UID }]);
-    assert_eq!(patch.document(), &json!({ "metadata": { "ownerReferences": reference } }));
+    assert_eq!(
+        patch.document(),
+        &json!({ "metadata": { "ownerReferences": reference } })
+    );
 }

@@ -36,8 +36,12 @@ fn rich() -> Value {
 fn a_pod_is_what_its_template_says_and_what_the_set_adds() {
     let plan = plan(&from_parts(&rich(), &[], &[], &[]), &env());
     let objects = created(&plan);
-    let [claim, pod] = &objects[..] else { panic!("{objects:?}") };
-    let id = pod["metadata"]["labels"]["apps.kruise.io/cloneset-instance-id"].as_str().unwrap();
+    let [claim, pod] = &objects[..] else {
+        panic!("{objects:?}")
+    };
+    let id = pod["metadata"]["labels"]["apps.kruise.io/cloneset-instance-id"]
+        .as_str()
+        .unwrap();
     let revision = pod["metadata"]["labels"]["controller-revision-hash"].as_str().unwrap();
     let hash = revision.strip_prefix("web-").unwrap();
     assert_eq!(
@@ -97,14 +101,18 @@ fn given_a_waiting_claim_and_reuse_then_the_pod_takes_its_id_and_no_second_claim
     let mut set = rich();
     set["spec"]["scaleStrategy"] = json!({ "enablePVCReuse": true });
     let plan = plan(&from_parts(&set, &[], &[claim("data", "k2v7x")], &[]), &env());
-    let names: Vec<Value> = created(&plan).iter().map(|object| object["metadata"]["name"].clone()).collect();
+    let names: Vec<Value> = created(&plan)
+        .iter()
+        .map(|object| object["metadata"]["name"].clone())
+        .collect();
     assert_eq!(names, ["web-k2v7x"]);
 }
 
 #[test]
 fn a_gate_that_the_template_has_already_is_not_added_twice() {
     let mut set = rich();
-    set["spec"]["template"]["spec"]["readinessGates"] = json!([{ "conditionType": "InPlaceUpdateReady" }, { "conditionType": "x" }]);
+    set["spec"]["template"]["spec"]["readinessGates"] =
+        json!([{ "conditionType": "InPlaceUpdateReady" }, { "conditionType": "x" }]);
     let plan = plan(&from_parts(&set, &[], &[], &[]), &env());
     assert_eq!(created(&plan)[1]["spec"]["readinessGates"].as_array().unwrap().len(), 2);
 }
@@ -121,11 +129,22 @@ fn fresh_ids_are_all_different_and_not_taken() {
 #[test]
 fn creation_is_slow_start_and_tells_what_happened() {
     let plan = plan(&from_parts(&set(&json!({})), &[], &[], &[]), &env());
-    let [revision, pods] = &plan.actions[..] else { panic!("{plan:?}") };
-    assert_eq!((revision.phase, revision.on_failure), (crate::plan::Phase::Revisions, crate::plan::OnFailure::Stop));
+    let [revision, pods] = &plan.actions[..] else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(
+        (revision.phase, revision.on_failure),
+        (crate::plan::Phase::Revisions, crate::plan::OnFailure::Stop)
+    );
     assert_eq!((pods.pace, pods.chains.len()), (crate::plan::Pace::SlowStart, 3));
     let write = &pods.chains[0].writes[0];
     let name = &write.action.object().name;
-    assert_eq!(write.succeeded, Some(Event::normal("SuccessfulCreate", format!("succeed to create pod {name}"))));
+    assert_eq!(
+        write.succeeded,
+        Some(Event::normal(
+            "SuccessfulCreate",
+            format!("succeed to create pod {name}")
+        ))
+    );
     assert_eq!(write.failed.as_ref().map(|event| event.reason), Some("FailedCreate"));
 }

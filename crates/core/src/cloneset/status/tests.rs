@@ -6,7 +6,11 @@ use super::*;
 
 fn patch(observed: &super::super::Observed) -> Value {
     match plan(observed, &env()).status {
-        Some(Action::Patch { patch, part: Part::Status, .. }) => patch.document()["status"].clone(),
+        Some(Action::Patch {
+            patch,
+            part: Part::Status,
+            ..
+        }) => patch.document()["status"].clone(),
         Some(other) => panic!("{other:?}"),
         None => Value::Null,
     }
@@ -37,11 +41,17 @@ fn pods_are_counted_as_users_know_it() {
 #[test]
 fn the_current_revision_flips_without_waiting_for_readiness() {
     let at_new = |name: &str| pod(name).unready().on("n").at("new");
-    let some = rolling(&json!({}), &[at_new("web-a"), at_new("web-b"), pod("web-c").ready().on("n")]);
+    let some = rolling(
+        &json!({}),
+        &[at_new("web-a"), at_new("web-b"), pod("web-c").ready().on("n")],
+    );
     assert_eq!(patch(&some).get("currentRevision"), None);
     let all = rolling(&json!({}), &[at_new("web-a"), at_new("web-b"), at_new("web-c")]);
     assert_eq!(patch(&all)["currentRevision"], "web-new");
-    let too_few = rolling(&json!({ "replicas": 4 }), &[at_new("web-a"), at_new("web-b"), at_new("web-c")]);
+    let too_few = rolling(
+        &json!({ "replicas": 4 }),
+        &[at_new("web-a"), at_new("web-b"), at_new("web-c")],
+    );
     assert_eq!(patch(&too_few).get("currentRevision"), None);
 }
 
@@ -50,7 +60,14 @@ fn a_status_that_is_not_there_is_written_whole() {
     let mut observed = observed(&json!({}), &[]);
     std::sync::Arc::make_mut(&mut observed.set).status = None;
     let status = patch(&observed);
-    for field in ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "updatedReadyReplicas", "collisionCount"] {
+    for field in [
+        "replicas",
+        "readyReplicas",
+        "availableReplicas",
+        "updatedReplicas",
+        "updatedReadyReplicas",
+        "collisionCount",
+    ] {
         assert_eq!(status[field], 0, "{field}");
     }
     assert_eq!(status["updateRevision"], "web-old");
@@ -65,10 +82,25 @@ fn times_and_texts_of_conditions_alone_are_no_news() {
         .unwrap()
     };
     assert!(!is_news(&failed("a"), &failed("b")));
-    assert!(is_news(&CloneSetStatus { replicas: 1, ..CloneSetStatus::default() }, &failed("a")));
-    let collided = CloneSetStatus { collision_count: Some(3), ..failed("a") };
+    assert!(is_news(
+        &CloneSetStatus {
+            replicas: 1,
+            ..CloneSetStatus::default()
+        },
+        &failed("a")
+    ));
+    let collided = CloneSetStatus {
+        collision_count: Some(3),
+        ..failed("a")
+    };
     assert!(!is_news(&failed("a"), &collided));
-    assert!(is_news(&failed("a"), &CloneSetStatus { observed_generation: 2, ..failed("a") }));
+    assert!(is_news(
+        &failed("a"),
+        &CloneSetStatus {
+            observed_generation: 2,
+            ..failed("a")
+        }
+    ));
 }
 
 #[test]

@@ -10,24 +10,44 @@ use crate::plan::{Action, IdSource, ObjectKind, Part, Plan};
 
 /// A spec in which something is going on.
 fn any_spec() -> impl Strategy<Value = Value> {
-    let amount = || prop_oneof![(0..4_i32).prop_map(|count| json!(count)), Just(json!("30%")), Just(json!("50%"))];
+    let amount = || {
+        prop_oneof![
+            (0..4_i32).prop_map(|count| json!(count)),
+            Just(json!("30%")),
+            Just(json!("50%"))
+        ]
+    };
     let policy = prop_oneof![Just("ReCreate"), Just("InPlaceIfPossible"), Just("InPlaceOnly")];
     let limit = proptest::option::of(1..4_i32);
-    (0..7_i32, amount(), amount(), amount(), policy, any::<bool>(), limit, any::<bool>()).prop_map(
-        |(replicas, partition, unavailable, surge, policy, paused, limit, exclude)| {
-            // As validation wants it: one of the two has to be above 0, and in-place updates have no surge.
-            let surge = if policy == "InPlaceOnly" { json!(0) } else { surge };
-            let unavailable = if surge == json!(0) && unavailable == json!(0) { json!(1) } else { unavailable };
-            json!({
-                "replicas": replicas,
-                "scaleStrategy": { "maxUnavailable": limit, "excludePreparingDelete": exclude },
-                "updateStrategy": { "rollingUpdate": {
-                    "podUpdatePolicy": policy, "partition": partition, "maxUnavailable": unavailable,
-                    "maxSurge": surge, "paused": paused,
-                } },
-            })
-        },
+    (
+        0..7_i32,
+        amount(),
+        amount(),
+        amount(),
+        policy,
+        any::<bool>(),
+        limit,
+        any::<bool>(),
     )
+        .prop_map(
+            |(replicas, partition, unavailable, surge, policy, paused, limit, exclude)| {
+                // As validation wants it: one of the two has to be above 0, and in-place updates have no surge.
+                let surge = if policy == "InPlaceOnly" { json!(0) } else { surge };
+                let unavailable = if surge == json!(0) && unavailable == json!(0) {
+                    json!(1)
+                } else {
+                    unavailable
+                };
+                json!({
+                    "replicas": replicas,
+                    "scaleStrategy": { "maxUnavailable": limit, "excludePreparingDelete": exclude },
+                    "updateStrategy": { "rollingUpdate": {
+                        "podUpdatePolicy": policy, "partition": partition, "maxUnavailable": unavailable,
+                        "maxSurge": surge, "paused": paused,
+                    } },
+                })
+            },
+        )
 }
 
 fn any_pod() -> impl Strategy<Value = PodBuilder> {
@@ -40,9 +60,23 @@ fn any_pod() -> impl Strategy<Value = PodBuilder> {
         1 => Just("PreparingDelete"),
         1 => Just("SomethingElse"),
     ];
-    let revision = prop_oneof![Just("web-old"), Just("web-new"), Just("old"), Just("web-gone"), Just("")];
-    (0..3_u8, state, revision, any::<bool>(), any::<bool>(), any::<bool>(), 0..9_u8).prop_map(
-        |(readiness, state, revision, named, node, foreign, rare)| {
+    let revision = prop_oneof![
+        Just("web-old"),
+        Just("web-new"),
+        Just("old"),
+        Just("web-gone"),
+        Just("")
+    ];
+    (
+        0..3_u8,
+        state,
+        revision,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        0..9_u8,
+    )
+        .prop_map(|(readiness, state, revision, named, node, foreign, rare)| {
             let mut built = pod("web-x").at(revision).state(state);
             built = match readiness {
                 0 => built.pending(),
@@ -71,8 +105,7 @@ fn any_pod() -> impl Strategy<Value = PodBuilder> {
                 built.0["metadata"]["ownerReferences"][0]["uid"] = json!("33333333-3333-4333-8333-333333333333");
             }
             built
-        },
-    )
+        })
 }
 
 /// A set in the middle of anything.
@@ -94,7 +127,10 @@ fn any_observed() -> impl Strategy<Value = Observed> {
             document["spec"]["template"] = template("nginx:2");
         }
         document["status"] = json!({ "currentRevision": "web-old", "updateRevision": "web-old" });
-        let revisions = [revision("web-old", 1, &template("nginx:1")), revision("web-new", 2, &template("nginx:2"))];
+        let revisions = [
+            revision("web-old", 1, &template("nginx:1")),
+            revision("web-new", 2, &template("nginx:2")),
+        ];
         from_parts(&document, &pods, &[], &revisions)
     })
 }
@@ -103,7 +139,9 @@ fn any_observed() -> impl Strategy<Value = Observed> {
 fn harmed(plan: &Plan) -> Vec<String> {
     let is_harm = |action: &&Action| match action {
         Action::Delete { object, .. } => object.kind == ObjectKind::Pod,
-        Action::Patch { object, part, patch, .. } => {
+        Action::Patch {
+            object, part, patch, ..
+        } => {
             let document = patch.document();
             let leaves = document["metadata"]["labels"]["lifecycle.apps.kruise.io/state"].as_str();
             let conditions = document["status"]["conditions"].as_array();
@@ -114,7 +152,11 @@ fn harmed(plan: &Plan) -> Vec<String> {
         }
         _ => false,
     };
-    let mut names: Vec<String> = plan.writes().filter(is_harm).map(|action| action.object().name.clone()).collect();
+    let mut names: Vec<String> = plan
+        .writes()
+        .filter(is_harm)
+        .map(|action| action.object().name.clone())
+        .collect();
     names.sort();
     names.dedup();
     names
@@ -143,7 +185,8 @@ proptest! {
             prop_assert!(guarded, "{action:?}");
         }
 
-        // Enough Pods stay available. Pods that are named for deletion and not available were not counted, as users know it.
+        // Enough Pods stay available. Pods that are named for deletion and not available were not counted, as users
+        // know it.
         let available = |name: &str| round.members.iter().any(|member| member.name() == name && member.is_available());
         let before = round.members.iter().filter(|member| member.is_available()).count() as i64;
         let taken = harmed(&first).iter().filter(|name| available(name)).count() as i64;
@@ -200,8 +243,18 @@ fn make(world: &mut World, change: &Change) {
 
 /// What the end is like, without what depends on the way there: random names, times, versions.
 fn end(world: &World) -> (Vec<String>, Value) {
-    let status = ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "expectedUpdatedReplicas", "updateRevision"];
-    let status = status.iter().map(|field| (*field).to_owned()).map(|field| (field.clone(), world.status(&field)));
+    let status = [
+        "replicas",
+        "readyReplicas",
+        "availableReplicas",
+        "updatedReplicas",
+        "expectedUpdatedReplicas",
+        "updateRevision",
+    ];
+    let status = status
+        .iter()
+        .map(|field| (*field).to_owned())
+        .map(|field| (field.clone(), world.status(&field)));
     (world.images(), Value::Object(status.collect()))
 }
 

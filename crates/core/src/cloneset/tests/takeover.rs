@@ -50,10 +50,21 @@ fn states(lines: &str) -> Vec<State> {
                 objects.remove(gone.as_str().unwrap());
             }
             let at: jiff::Timestamp = line["at"].as_str().unwrap().parse().unwrap();
-            let env = Env { now: at + SignedDuration::from_secs(60), ..env() };
-            states.push(State { name: name.as_str().unwrap().to_owned(), objects, env });
+            let env = Env {
+                now: at + SignedDuration::from_secs(60),
+                ..env()
+            };
+            states.push(State {
+                name: name.as_str().unwrap().to_owned(),
+                objects,
+                env,
+            });
         } else {
-            let key = format!("{}/{}", line["kind"].as_str().unwrap(), line["metadata"]["name"].as_str().unwrap());
+            let key = format!(
+                "{}/{}",
+                line["kind"].as_str().unwrap(),
+                line["metadata"]["name"].as_str().unwrap()
+            );
             states.last_mut().unwrap().objects.insert(key, line);
         }
     }
@@ -62,7 +73,11 @@ fn states(lines: &str) -> Vec<State> {
 
 impl State {
     fn all<T: DeserializeOwned>(&self, kind: &str) -> Vec<Arc<T>> {
-        self.objects.values().filter(|object| object["kind"] == kind).map(read).collect()
+        self.objects
+            .values()
+            .filter(|object| object["kind"] == kind)
+            .map(read)
+            .collect()
     }
 
     fn observed(&self) -> Observed {
@@ -83,7 +98,11 @@ fn given_objects_of_the_original_then_nothing_is_written() {
         for state in states(lines) {
             let plan = plan(&state.observed(), &state.env);
             let shown = serde_json::to_string_pretty(&plan).unwrap();
-            assert!(plan.is_idle() && plan.events.is_empty(), "{recording}, {}: {shown}", state.name);
+            assert!(
+                plan.is_idle() && plan.events.is_empty(),
+                "{recording}, {}: {shown}",
+                state.name
+            );
             count += 1;
         }
     }
@@ -95,7 +114,9 @@ fn given_objects_of_the_original_then_nothing_is_written() {
 fn given_the_next_step_of_the_user_then_the_plan_goes_where_the_original_went() {
     for (recording, lines) in &RECORDINGS[..4] {
         let states = states(lines);
-        let [before, after] = &states[..2] else { panic!("{recording}") };
+        let [before, after] = &states[..2] else {
+            panic!("{recording}")
+        };
         let mut observed = before.observed();
         let wanted = after.observed();
         let set = Arc::make_mut(&mut observed.set);
@@ -104,7 +125,11 @@ fn given_the_next_step_of_the_user_then_the_plan_goes_where_the_original_went() 
         let writes: Vec<_> = plan.writes().collect();
         // The revision that the original made, by name, and one Pod at a time, in place.
         assert_eq!(writes[0].object().kind, ObjectKind::ControllerRevision, "{recording}");
-        assert_eq!(&writes[0].object().name, &wanted.set.status.as_ref().unwrap().update_revision, "{recording}");
+        assert_eq!(
+            &writes[0].object().name,
+            &wanted.set.status.as_ref().unwrap().update_revision,
+            "{recording}"
+        );
         let pods: Vec<&str> = writes[1..].iter().map(|write| write.object().name.as_str()).collect();
         assert_eq!((pods.len(), pods[0]), (2, pods[1]), "{recording}");
         let status = plan.status.unwrap();

@@ -13,12 +13,9 @@ use crate::shared::quantity;
 
 /// The launch priority of a container, when it has one. A key that cannot be read is priority 0.
 pub(crate) fn priority(container: &Container) -> Option<i64> {
-    let barriers = container
-        .env
-        .iter()
-        .filter(|variable| variable.name == CONTAINER_BARRIER);
     // Of several the last counts: kubelet takes that, and it is the one that admission put there.
-    let barrier = barriers.last()?;
+    let mut variables = container.env.iter().rev();
+    let barrier = variables.find(|variable| variable.name == CONTAINER_BARRIER)?;
     Some(barrier_priority(&barrier.config_map_key).unwrap_or_default())
 }
 

@@ -46,7 +46,7 @@ impl ChangeSet {
 #[serde(rename_all = "camelCase", default)]
 pub struct RefMetadata {
     /// Always null: the original writes whole metadata.
-    creation_timestamp: (),
+    pub creation_timestamp: (),
     /// Labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,

@@ -45,7 +45,7 @@ fn compare<'a>(
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
             for (key, old) in before {
                 within(Step::Key(key), path, |path| {
-                    compare(Some(old), after.get(key), path, found)
+                    compare(Some(old), after.get(key), path, found);
                 });
             }
             for (key, new) in after.iter().filter(|(key, _)| !before.contains_key(*key)) {

@@ -15,7 +15,7 @@ use kruise_api::pod::status::Holds;
 use kruise_api::shared::lifecycle::Lifecycle;
 
 use super::progress::{Pending, is_complete, pending};
-use super::record::{Grace, State, Unreadable, grace_of, remove_grace, state_of};
+use super::record::{Grace, State, Unreadable, grace_of, grace_text, remove_grace, state_of};
 use super::{Env, batch};
 use crate::shared::pod_change::{Guard, NewCondition, PodChange, PodPatch, whole_seconds};
 use crate::shared::{lifecycle, readiness, revision};
@@ -77,12 +77,34 @@ impl Settled {
 
 /// What a Pod needs next.
 pub fn settle(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
+    if is_settled(pod, workload) {
+        return Settled::default();
+    }
     match (grace_of(pod), state_of(pod)) {
         (Err(unreadable), _) | (Ok(None), Err(unreadable)) => Settled::wait(Waits::Repair(unreadable)),
         (Ok(Some(grace)), state) => end_of_grace(pod, &grace, state, env),
         (Ok(None), Ok(None)) => finish(pod, workload, env),
         (Ok(None), Ok(Some(state))) => proceed(pod, state, workload, env),
     }
+}
+
+/// Most Pods need nothing most of the time: a quick look that reads no records.
+fn is_settled(pod: &Pod, workload: &Settlement<'_>) -> bool {
+    let keys = [annotation::IN_PLACE_STATE, annotation::IN_PLACE_STATE_OLD];
+    let mut records = keys.iter().filter_map(|key| pod.metadata.annotation(key));
+    is_marked_ready(pod)
+        && matches!(lifecycle::state(pod), lifecycle::State::Normal | lifecycle::State::None)
+        && grace_text(pod).is_none()
+        && !records.any(|record| record.contains(LEFT_FOR_LATER))
+        && !lacks_hash(pod, workload)
+}
+
+/// How the fields of a record begin that have what is left for later batches.
+const LEFT_FOR_LATER: &str = "\"nextContainer";
+
+fn lacks_hash(pod: &Pod, workload: &Settlement<'_>) -> bool {
+    let labelled = pod.metadata.label(label::POD_TEMPLATE_HASH).is_some();
+    workload.is_clone_set && !labelled && !revision::of_pod(pod).is_empty()
 }
 
 fn end_of_grace(pod: &Pod, grace: &Grace, state: Result<Option<State>, Unreadable>, env: &Env) -> Settled {
@@ -194,7 +216,7 @@ fn lifecycle_change(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> (PodChan
     if workload.has_states {
         let progress = lifecycle::Progress {
             at_update_revision: workload.at_update_revision,
-            update_complete: is_complete(pod, env.gates),
+            update_complete: lifecycle::state(pod) == lifecycle::State::Updating && is_complete(pod, env.gates),
             normal_needs_node: workload.is_clone_set,
         };
         next = lifecycle::next(pod, workload.lifecycle, progress);
@@ -202,9 +224,8 @@ fn lifecycle_change(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> (PodChan
             change = lifecycle::enter(pod, next, workload.lifecycle, env.now);
         }
     }
-    let at = revision::of_pod(pod);
-    if workload.is_clone_set && !at.is_empty() && pod.metadata.label(label::POD_TEMPLATE_HASH).is_none() {
-        change.set_label(label::POD_TEMPLATE_HASH, revision::short(at));
+    if lacks_hash(pod, workload) {
+        change.set_label(label::POD_TEMPLATE_HASH, revision::short(revision::of_pod(pod)));
     }
     (change, next)
 }

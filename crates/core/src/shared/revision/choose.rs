@@ -174,19 +174,15 @@ pub fn choose<'a>(candidate: &Candidate, known: &[&'a ControllerRevision], colli
     if let Some(older) = known.iter().rev().find(|older| candidate.is(older)) {
         return candidate.renumber(older, next);
     }
+    let named = |collisions: i32| {
+        let hash = hash(&candidate.data, collisions);
+        (collisions, name(&candidate.owner.name, &hash), hash)
+    };
     // A collision that can be seen already costs no attempt.
-    let attempts = (collisions..=i32::MAX).take(known.len() + 1);
-    let named = attempts.map(|collisions| {
-        let hash = hash(&candidate.data, collisions);
-        (collisions, name(&candidate.owner.name, &hash), hash)
-    });
-    let free = named
-        .filter(|(_, name, _)| known.iter().all(|revision| revision.name() != name))
-        .next();
-    let (collisions, name, hash) = free.unwrap_or_else(|| {
-        let hash = hash(&candidate.data, collisions);
-        (collisions, name(&candidate.owner.name, &hash), hash)
-    });
+    let is_free = |name: &str| known.iter().all(|revision| revision.name() != name);
+    let mut attempts = (collisions..=i32::MAX).take(known.len() + 1).map(named);
+    let free = attempts.find(|(_, name, _)| is_free(name));
+    let (collisions, name, hash) = free.unwrap_or_else(|| named(collisions));
     let object = candidate.object(&name, &hash, next);
     Choice::Create {
         name,

@@ -336,7 +336,7 @@ fn given_a_pod_that_was_moved_during_its_grace_then_the_waiting_change_is_droppe
 
 #[test]
 fn given_records_that_cannot_be_read_then_the_pod_waits_for_repair() {
-    let pod = updating_pod().at("demo-new");
+    let pod = updating_pod().at("demo-new").state("Updating");
     for (state, grace) in [
         (Some("{"), None),
         (None, Some("{")),
