@@ -95,6 +95,11 @@ pub fn build(platform: &mut Platform) -> Vec<Part> {
     parts
 }
 
+/// Whether there is a controller of this name.
+pub fn is_built(name: &str) -> bool {
+    BUILT.iter().any(|(known, _)| *known == name)
+}
+
 fn is_on(controller: &Controller, gates: Gates) -> bool {
     controller
         .gates

@@ -4,6 +4,7 @@
 
 mod cluster {
     mod cloneset;
+    mod chart;
     mod crash;
     mod election;
     mod life;

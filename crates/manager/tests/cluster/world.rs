@@ -4,7 +4,6 @@ use std::{
     fmt::Write as _,
     net::TcpListener,
     path::{Path, PathBuf},
-    process::Command,
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
@@ -20,14 +19,11 @@ use kruise_testkit::{
     cluster,
     eventually::{NotYet, eventually},
     faults::Faults,
-    kubernetes,
     namespace::{self, FreshNamespace},
-    progress::Progress,
 };
 use kube::{
-    Api, Client, Config, ResourceExt as _,
+    Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -38,9 +34,9 @@ use tokio::{
     task::JoinHandle,
 };
 
+use super::chart::{api, apply, as_service_account, carries_ca, config, name, rendered};
+
 pub(super) const PATIENCE: Duration = Duration::from_secs(40);
-/// The kinds of the chart that the tests need; all would take longer.
-const CRDS: [&str; 4] = ["clonesets", "podunavailablebudgets", "sidecarsets", "statefulsets"];
 const SERVICE: &str = "kruise-webhook-service";
 const CERTS: &str = "kruise-webhook-certs";
 
@@ -355,108 +351,6 @@ async fn get(port: u16, path: &str) -> Option<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let code = head.split(' ').nth(1)?.parse().ok()?;
     Some((code, body.to_owned()))
-}
-
-/// What the chart makes for this namespace, its webhooks narrowed down to another. What would run is left out.
-fn rendered(system: &str, work: &str) -> Vec<Value> {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/kruise");
-    let output = Command::new(kubernetes::helm(&Progress::quiet()).unwrap())
-        .args(["template", "kruise"])
-        .arg(chart)
-        .args(["--set", &format!("installation.namespace={system}")])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-    let mut objects: Vec<Value> = documents
-        .into_iter()
-        .filter(|object| is_wanted(object, system))
-        .collect();
-    for object in &mut objects {
-        let entries = object.get_mut("webhooks").and_then(Value::as_array_mut);
-        for entry in entries.into_iter().flatten() {
-            entry["namespaceSelector"] = json!({"matchLabels": {"kubernetes.io/metadata.name": work}});
-        }
-    }
-    objects
-}
-
-fn is_wanted(object: &Value, system: &str) -> bool {
-    let is_of_hook = object["metadata"]["annotations"]["helm.sh/hook"].is_string();
-    let name = name(object);
-    let is_of_manager = name.starts_with("kruise-") && !name.contains("daemon");
-    match object["kind"].as_str().unwrap_or_default() {
-        "CustomResourceDefinition" => CRDS.iter().any(|plural| name.starts_with(&format!("{plural}."))),
-        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => true,
-        "ClusterRole" | "ClusterRoleBinding" => is_of_manager && !is_of_hook,
-        "Role" | "RoleBinding" | "Secret" | "Service" | "ServiceAccount" => {
-            object["metadata"]["namespace"] == system && is_of_manager && !is_of_hook
-        }
-        _ => false,
-    }
-}
-
-fn carries_ca(object: &Value) -> bool {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    kind == "CustomResourceDefinition" || kind.ends_with("WebhookConfiguration")
-}
-
-fn name(object: &Value) -> String {
-    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
-}
-
-fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
-    let (api_version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    }
-}
-
-async fn apply(client: &Client, object: &Value) {
-    let (api, name) = (api(client, object), name(object));
-    let params = PatchParams::apply("tests").force();
-    let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
-    applied.unwrap_or_else(|error| panic!("{} {name}: {error}", object["kind"]));
-    if object["kind"] == "CustomResourceDefinition" {
-        eventually(PATIENCE, "the CRD is established", || async {
-            let live = api.get(&name).await?;
-            let conditions = live.data["status"]["conditions"]
-                .as_array()
-                .cloned()
-                .unwrap_or_default();
-            let established = conditions
-                .iter()
-                .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
-            established.then_some(()).ok_or_else(|| NotYet::new(live.name_any()))
-        })
-        .await;
-    }
-}
-
-/// A kubeconfig with no more rights than the chart gives the manager.
-fn as_service_account(kubeconfig: &Path, namespace: &str, folder: &Path) -> PathBuf {
-    let mut config = Kubeconfig::read_from(kubeconfig).unwrap();
-    for user in config.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
-        user.impersonate = Some(format!("system:serviceaccount:{namespace}:kruise-manager"));
-        user.impersonate_groups = Some(vec![
-            "system:serviceaccounts".to_owned(),
-            "system:authenticated".to_owned(),
-        ]);
-    }
-    let file = folder.join("kubeconfig");
-    std::fs::write(&file, serde_json::to_string(&config).unwrap()).unwrap();
-    file
-}
-
-async fn config(kubeconfig: &Path) -> Config {
-    let file = Kubeconfig::read_from(kubeconfig).unwrap();
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-        .await
-        .unwrap()
 }
 
 /// Ports that are free now. They are asked for together, so that no two are the same.
