@@ -3,8 +3,8 @@
 //! Webhook configurations and CRDs belong to the whole cluster, so the tests run one after the other and take away what they put there.
 
 mod cluster {
-    mod cloneset;
     mod chart;
+    mod cloneset;
     mod crash;
     mod election;
     mod life;
