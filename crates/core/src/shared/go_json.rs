@@ -2,9 +2,18 @@
 
 use serde_json::Value;
 
-/// A value as text, keys in the order of the map (sorted, as everywhere in this workspace).
+/// A value as text, keys sorted. That does not rely on the order of a JSON map, which a feature of its crate could change.
 pub fn to_string(value: &Value) -> String {
-    escape(&value.to_string())
+    match value {
+        Value::Object(map) => {
+            let mut fields: Vec<_> = map.iter().collect();
+            fields.sort_by_key(|(key, _)| *key);
+            let field = |(key, value): &(&String, &Value)| format!("{}:{}", quoted(key), to_string(value));
+            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(","))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(to_string).collect::<Vec<_>>().join(",")),
+        scalar => escape(&scalar.to_string()),
+    }
 }
 
 /// A text in quotes.

@@ -26,16 +26,14 @@ pub struct Rollout<'a> {
     pub namespace: &'a str,
     /// Which Pods are its own.
     pub selector: &'a LabelSelector,
-    /// The revisions that Pods are at: the current one, or all older ones (DaemonSet).
-    pub old: &'a [&'a ControllerRevision],
+    /// The revision that Pods are at.
+    pub current: &'a ControllerRevision,
     /// The revision that they shall be at.
     pub update: &'a ControllerRevision,
     /// Whether Pods are updated by the controller, in place where possible.
     pub is_rolling_in_place: bool,
     /// Whether this change can be made in place.
     pub is_possible_in_place: bool,
-    /// Whether a few Pods are too few to be worth it (all but DaemonSet).
-    pub skips_few: bool,
     /// Wanted number of Pods.
     pub replicas: i32,
     /// Pods that stay at the old revision.
@@ -91,22 +89,39 @@ const TTL_SECONDS: i32 = 600;
 
 /// What to do about the images of a rollout.
 pub fn predownload(rollout: &Rollout<'_>) -> Predownload {
-    let is_labelled = |key| rollout.update.metadata.label(key).is_some();
-    if is_labelled(label::PRE_DOWNLOAD_CREATED) || is_labelled(label::PRE_DOWNLOAD_IGNORED) {
-        return Predownload::Decided;
-    }
-    let all_at_once = rollout.partition <= 0 && rollout.max_unavailable >= rollout.replicas;
-    let too_few = rollout.skips_few && rollout.replicas <= FEW;
-    if !rollout.is_rolling_in_place || !rollout.is_possible_in_place || too_few || all_at_once {
-        return Predownload::Ignore {
-            label: labelled(label::PRE_DOWNLOAD_IGNORED),
-        };
-    }
-    if rollout.updated_ready < rollout.min_updated_ready {
+    let in_place = rollout.is_rolling_in_place && rollout.is_possible_in_place;
+    let is_worth_it = in_place && rollout.replicas > FEW && !is_all_at_once(rollout);
+    if !is_decided(rollout) && is_worth_it && rollout.updated_ready < rollout.min_updated_ready {
         return Predownload::Wait;
     }
+    decided(rollout, is_worth_it, &[rollout.current])
+}
+
+/// What to do about the images of a DaemonSet's rollout: a few Pods are enough, updated ones are not waited for, and an image counts that differs from
+/// that of any old revision.
+pub fn predownload_for_daemons(rollout: &Rollout<'_>, old: &[&ControllerRevision]) -> Predownload {
+    decided(rollout, !is_all_at_once(rollout), old)
+}
+
+fn is_all_at_once(rollout: &Rollout<'_>) -> bool {
+    rollout.partition <= 0 && rollout.max_unavailable >= rollout.replicas
+}
+
+fn is_decided(rollout: &Rollout<'_>) -> bool {
+    let is_labelled = |key| rollout.update.metadata.label(key).is_some();
+    is_labelled(label::PRE_DOWNLOAD_CREATED) || is_labelled(label::PRE_DOWNLOAD_IGNORED)
+}
+
+fn decided(rollout: &Rollout<'_>, is_worth_it: bool, old: &[&ControllerRevision]) -> Predownload {
+    if is_decided(rollout) {
+        return Predownload::Decided;
+    }
+    if !is_worth_it {
+        let label = labelled(label::PRE_DOWNLOAD_IGNORED);
+        return Predownload::Ignore { label };
+    }
     Predownload::Create {
-        jobs: jobs(rollout),
+        jobs: jobs(rollout, old),
         label: labelled(label::PRE_DOWNLOAD_CREATED),
     }
 }
@@ -125,10 +140,10 @@ fn labelled(key: &str) -> Value {
     json!({"metadata": {"labels": {(key): "true"}}})
 }
 
-fn jobs(rollout: &Rollout<'_>) -> Vec<Job> {
+fn jobs(rollout: &Rollout<'_>, old: &[&ControllerRevision]) -> Vec<Job> {
     let read = |revision: &ControllerRevision| template(&revision.data.value()).unwrap_or_default();
     let after = read(rollout.update);
-    let before: Vec<Value> = rollout.old.iter().map(|revision| read(revision)).collect();
+    let before: Vec<Value> = old.iter().map(|revision| read(revision)).collect();
     let differs = |(name, image): &(&str, &str)| before.iter().any(|before| images(before).get(name) != Some(image));
     let changed = images(&after).into_iter().filter(differs);
     changed.map(|(name, image)| job(rollout, &after, name, image)).collect()

@@ -21,7 +21,7 @@ use super::change_set::ChangeSet;
 use super::diff::{Difference, Operation, Step, differences, shown};
 use super::env_refs::{Reference, is_counted, reference};
 use super::qos;
-use crate::shared::quantity;
+use crate::shared::{quantity, revision};
 
 /// What else decides.
 #[derive(Clone, Copy, Debug)]
@@ -75,12 +75,9 @@ pub enum Reason {
 
 /// Compares two revisions: what to change so that a Pod of the old one becomes a Pod of the new one.
 pub fn decide(old: &ControllerRevision, new: &ControllerRevision, options: &Options) -> Result<ChangeSet, WhyNot> {
-    let (before, after) = (old.data.value(), new.data.value());
-    for data in [&before, &after] {
-        if !data.pointer(TEMPLATE).is_some_and(Value::is_object) {
-            return Err(why_not("spec.template", Reason::NoTemplate));
-        }
-    }
+    let (Some(before), Some(after)) = (data_of(old), data_of(new)) else {
+        return Err(why_not("spec.template", Reason::NoTemplate));
+    };
     if claims_changed(old, new, options) {
         return Err(why_not("spec.volumeClaimTemplates", Reason::ClaimsChanged));
     }
@@ -109,6 +106,12 @@ pub fn decide(old: &ControllerRevision, new: &ControllerRevision, options: &Opti
         }
     }
     Ok(change)
+}
+
+/// The data of a revision, written as we write it: what only looks different is no change.
+fn data_of(revision: &ControllerRevision) -> Option<Value> {
+    let template = revision::template(&revision.data.value())?;
+    serde_json::from_str(&revision::data(&template)).ok()
 }
 
 /// Where the template is in a revision's data.

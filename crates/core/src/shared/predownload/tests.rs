@@ -39,11 +39,10 @@ impl Case {
             owner: &self.owner,
             namespace: "ns",
             selector: &self.selector,
-            old: &[],
+            current: &self.current,
             update: &self.update,
             is_rolling_in_place: true,
             is_possible_in_place: true,
-            skips_few: true,
             replicas: 5,
             partition: 0,
             max_unavailable: 1,
@@ -60,7 +59,6 @@ fn given_a_rollout_in_steps_then_one_job_per_changed_image_is_made() {
     let case = case();
     let two = IntOrPercent::Int(2);
     let rollout = Rollout {
-        old: &[&case.current],
         parallelism: Some(&two),
         ..case.rollout()
     };
@@ -196,16 +194,24 @@ fn given_several_old_revisions_then_an_image_that_differs_from_any_is_pulled() {
     let case = case();
     let other = a_revision("pre-older", &template("busybox:1.36", "x:0"));
     let rollout = Rollout {
-        old: &[&case.current, &other],
-        skips_few: false,
         replicas: 2,
+        min_updated_ready: 9,
         ..case.rollout()
     };
-    let Predownload::Create { jobs, .. } = predownload(&rollout) else {
+    let old = [&case.current, &other];
+    let Predownload::Create { jobs, .. } = predownload_for_daemons(&rollout, &old) else {
         panic!("worth it")
     };
     let names: Vec<_> = jobs.iter().map(|job| &*job.name).collect();
     assert_eq!(names, ["pre-7bc685bd97-main", "pre-7bc685bd97-side"]);
+    let at_once = Rollout {
+        max_unavailable: 2,
+        ..rollout
+    };
+    assert!(matches!(
+        predownload_for_daemons(&at_once, &old),
+        Predownload::Ignore { .. }
+    ));
 }
 
 #[test]

@@ -152,6 +152,16 @@ fn given_environment_from_metadata_then_the_changed_keys_go_with_the_containers_
 }
 
 #[test]
+fn given_a_revision_that_only_looks_different_then_nothing_changes() {
+    let plain = a_revision("o", &template(&json!({"name": "a", "image": "a:1"})));
+    let wordy = json!({"metadata": {"labels": {"app": "demo"}, "annotations": {}}, "spec": {"containers": [
+        {"name": "a", "image": "a:1", "args": [], "tty": false}], "hostNetwork": false}});
+    let wordy =
+        serde_json::from_value(json!({"metadata": {"name": "n"}, "data": {"spec": {"template": wordy}}})).unwrap();
+    assert!(decide(&plain, &wordy, &options()).unwrap().is_empty());
+}
+
+#[test]
 fn given_no_template_then_it_is_not_possible() {
     let good = a_revision("a", &json!({}));
     for bad in [json!(null), json!({}), json!({"spec": {"template": 1}}), json!([])] {
