@@ -1,10 +1,6 @@
 //! What every Pod needs to go on with what it is doing, and what it waits for.
 
 use jiff::SignedDuration;
-use kruise_api::names::condition::pod::IN_PLACE_UPDATE_READY;
-use kruise_api::names::{annotation, label};
-use kruise_api::pod::Pod;
-use kruise_api::pod::status::Holds;
 
 use super::member::Member;
 use super::round::Round;
@@ -19,7 +15,7 @@ pub(super) fn settle<'r>(round: &'r Round<'_>, updates: i64, plan: &mut Plan) ->
     let mut waiting = Waiting::default();
     let mut settled = SettledPods::default();
     let env = round.in_place_env();
-    for member in round.members.iter().filter(|member| !is_quiet(member)) {
+    for member in &round.members {
         // A Pod that waits for an update goes back when it is where it should be, or when no update is left.
         let belongs = if member.is_updated { updates >= 0 } else { updates == 0 };
         let settlement = Settlement {
@@ -51,23 +47,6 @@ pub(super) fn settle<'r>(round: &'r Round<'_>, updates: i64, plan: &mut Plan) ->
     plan.push(step);
     waiting.explain(plan, round);
     settled
-}
-
-/// Nothing is under way with this Pod: a quick look before the long one, because most Pods are like this most of the
-/// time.
-fn is_quiet(member: &Member<'_>) -> bool {
-    let pod: &Pod = member.pod;
-    let meta = &pod.metadata;
-    let in_grace = || {
-        [annotation::IN_PLACE_GRACE, annotation::IN_PLACE_GRACE_OLD]
-            .iter()
-            .any(|key| meta.annotation(key).is_some())
-    };
-    let ready = pod.status.condition(IN_PLACE_UPDATE_READY);
-    matches!(member.state, State::Normal | State::None)
-        && ready.is_some_and(|ready| ready.status == Holds::True && ready.reason.is_empty() && ready.message.is_empty())
-        && meta.label(label::POD_TEMPLATE_HASH).is_some()
-        && !in_grace()
 }
 
 /// Pods by what they wait for.
