@@ -76,9 +76,8 @@ fn decide(round: &Round<'_>, plan: &mut Plan) {
         owner: &round.owner,
         namespace: round.namespace(),
         selector: &spec.selector,
-        old: &[current],
+        current,
         update,
-        skips_few: true,
         is_rolling_in_place: policy.is_some_and(|policy| {
             matches!(
                 policy,
