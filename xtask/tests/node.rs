@@ -177,7 +177,7 @@ fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_
     installed.users_have_their_rights();
     installed.can_be_applied_again();
     installed.only_the_system_goes_on_without_a_manager();
-    installed.is_removed_only_without_workloads();
+    installed.can_be_removed_only_without_workloads();
 
     // Half of it dies; `up` repairs it and the Pods are still the same.
     for part in ["apiserver", "scheduler", "node1-kubelet", "node2-containerd"] {

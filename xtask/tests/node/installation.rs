@@ -177,7 +177,7 @@ impl<'a> Installed<'a> {
     }
 
     /// An uninstall is refused while a workload is left, and then leaves nothing in anybody's way.
-    pub(crate) fn is_removed_only_without_workloads(self) {
+    pub(crate) fn can_be_removed_only_without_workloads(self) {
         let refused = self.types("helm uninstall kruise -n default --timeout 2m");
         let said = refused.expect_err("a CloneSet is left");
         assert!(said.contains("pre-delete"), "{said}");
