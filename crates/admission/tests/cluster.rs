@@ -8,6 +8,7 @@ mod cluster {
     mod certificates;
     mod cloneset;
     mod conversion;
+    mod examples;
     mod external;
     mod installation;
     mod pods;

@@ -58,7 +58,7 @@ pub(crate) struct Explain {
     /// How to print it
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
-    /// Ask the manager at this address instead of looking for it in the cluster, for example http://localhost:8090
+    /// Ask the manager at this address instead of looking for it in the cluster, for example `http://localhost:8090`
     #[arg(long, value_name = "URL")]
     pub(crate) manager: Option<String>,
     /// Namespace in which the manager runs

@@ -59,9 +59,14 @@ async fn get(client: &Client, namespace: &str, name: &str) -> Result<CloneSet> {
     let api: Api<CloneSet> = Api::namespaced(client.clone(), namespace);
     match api.get(name).await {
         Ok(set) => Ok(set),
-        Err(kube::Error::Api(status)) if status.code == 404 && status.message.contains("could not find") => Err(
-            anyhow!("the cluster does not know CloneSets: OpenKruise is not installed there"),
-        ),
+        // An object that is not there is named in the answer; a kind that is not there is not.
+        Err(kube::Error::Api(status))
+            if status.code == 404 && status.details.as_ref().is_none_or(|details| details.name != name) =>
+        {
+            Err(anyhow!(
+                "the cluster does not know CloneSets: OpenKruise is not installed there"
+            ))
+        }
         Err(kube::Error::Api(status)) => Err(anyhow!("{}", status.message)),
         Err(error) => Err(error).context("the API server cannot be asked"),
     }
