@@ -91,6 +91,7 @@ impl Plan {
     }
 }
 
+#[expect(clippy::ref_option, reason = "serde wants it so")]
 fn readable<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     time.map(|time| format!("{time:?}")).serialize(to)
 }

@@ -16,7 +16,7 @@ pub struct Observed {
     pub set: Arc<CloneSet>,
     /// Pods with an owner reference to the set, ended and terminating ones too.
     pub pods: Vec<Arc<Pod>>,
-    /// PersistentVolumeClaims with an owner reference to the set.
+    /// Claims (`PersistentVolumeClaim`) with an owner reference to the set.
     pub claims: Vec<Arc<Head>>,
     /// ControllerRevisions of the namespace that the set controls, and those that nobody controls.
     pub revisions: Vec<Arc<ControllerRevision>>,

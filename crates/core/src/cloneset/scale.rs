@@ -134,13 +134,17 @@ fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
     if !old_ids.is_empty() {
         let current = &round.revisions.current;
         let mould = maker.mould(&current.template(), &round.pod_labels(current.name()));
-        old_ids.iter().for_each(|id| step.push(maker.pod(&mould, id)));
+        for id in old_ids {
+            step.push(maker.pod(&mould, id));
+        }
     }
     if !new_ids.is_empty() {
         // Not from the revision's data: that has only the fields which count for its hash.
         let template = round.set.spec.template.value();
         let mould = maker.mould(&template, &round.pod_labels(round.revisions.update.name()));
-        new_ids.iter().for_each(|id| step.push(maker.pod(&mould, id)));
+        for id in new_ids {
+            step.push(maker.pod(&mould, id));
+        }
     }
     plan.push(step);
     true

@@ -11,7 +11,6 @@ mod lifecycle;
 mod ownership;
 mod pre_download;
 mod properties;
-mod speed_tmp;
 mod takeover;
 
 fn conditions(world: &World, type_: &str) -> Value {
@@ -34,7 +33,7 @@ fn states(world: &World) -> Vec<String> {
 
 fn named(world: &mut World, name: &str) {
     world.edit_pod(name, |pod| {
-        pod["metadata"]["labels"]["apps.kruise.io/specified-delete"] = json!("true")
+        pod["metadata"]["labels"]["apps.kruise.io/specified-delete"] = json!("true");
     });
 }
 
@@ -374,7 +373,7 @@ fn given_a_set_that_is_being_deleted_then_nothing_but_its_status_is_written() {
     let mut world = World::new(&json!({}));
     world.run();
     world.cluster.edit(ObjectKind::CloneSet, "web", |set| {
-        set["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z")
+        set["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z");
     });
     world.edit_spec(&json!({ "replicas": 9, "template": template("nginx:2") }));
     let plan = world.round();

@@ -158,7 +158,7 @@ impl fmt::Display for Target {
 pub enum ObjectKind {
     /// Pod.
     Pod,
-    /// PersistentVolumeClaim.
+    /// `PersistentVolumeClaim`.
     PersistentVolumeClaim,
     /// ControllerRevision.
     ControllerRevision,

@@ -297,7 +297,7 @@ mod properties {
         fn numbers_stay_within_what_the_user_allows(
             goal in any_goal(), old in any_group(), new in any_group(), back: bool, exclude: bool,
         ) {
-            let tally = Tally { old, new };
+            let tally = Tally { new, old };
             let switches = Switches { may_go_back: back, exclude_leaving: exclude };
             let numbers = Numbers::of(&goal, &tally, switches);
             let counted = tally.total() - if exclude { tally.leaving() } else { 0 };

@@ -128,7 +128,7 @@ fn given_an_update_hook_then_pods_wait_before_and_after_the_update() {
     assert_eq!(world.images(), ["nginx:1", "nginx:1", "nginx:2"]);
     assert_eq!(in_state(&world, "Updated").as_ref(), Some(&first));
     world.edit_pod(&first, |pod| {
-        pod["metadata"]["labels"]["example.com/hold"] = json!("yes")
+        pod["metadata"]["labels"]["example.com/hold"] = json!("yes");
     });
     world.run();
     assert!(in_state(&world, "PreparingUpdate").is_some_and(|second| second != first));
@@ -142,7 +142,7 @@ fn given_an_update_hook_then_pods_wait_before_and_after_the_update() {
     release(&mut world, &first);
     world.run();
     world.edit_pod(&first, |pod| {
-        pod["metadata"]["labels"]["example.com/hold"] = json!("yes")
+        pod["metadata"]["labels"]["example.com/hold"] = json!("yes");
     });
     world.run();
     assert_eq!(
@@ -163,7 +163,7 @@ fn given_a_pre_normal_hook_then_pods_are_available_only_when_it_is_on_them() {
     );
     for name in world.pod_names() {
         world.edit_pod(&name, |pod| {
-            pod["metadata"]["labels"]["example.com/hold"] = json!("yes")
+            pod["metadata"]["labels"]["example.com/hold"] = json!("yes");
         });
     }
     world.run();
