@@ -41,7 +41,11 @@ fn given_what_the_chart_installs_then_a_manager_with_the_charts_rights_does_its_
 
         // A Pod of it gets the readiness gate on its way in, and then the condition.
         let pods: Api<Pod> = world.work.api();
-        let one = pod("one").image("nginx:1.25").label("app", "web").owned_by(&web).build();
+        let one = pod("one")
+            .image("nginx:1.25")
+            .label("app", "web")
+            .owned_by(&web)
+            .build();
         let one = pods.create(&PostParams::default(), &one).await.unwrap();
         let gates = one.spec.unwrap().readiness_gates.unwrap_or_default();
         assert_eq!(
