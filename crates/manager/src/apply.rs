@@ -311,7 +311,7 @@ impl Round<'_> {
 
     fn expect(&self, object: &plan::Target, remember: impl FnOnce(&Expectations, &SharedView, &ObjectKey)) {
         if let Some(view) = self.applier.views.get(&object.kind) {
-            let key = ObjectKey::new(&*object.namespace, &*object.name);
+            let key = ObjectKey::new(&object.namespace, &object.name);
             remember(self.applier.place.expectations(), view, &key);
         }
     }

@@ -221,7 +221,7 @@ fn owners<K>(event: &Event<'_, K>, meta: impl Fn(&K) -> &Meta) -> BTreeSet<Objec
     let owned = both.filter_map(|object| {
         let meta = meta(object);
         let owner = meta.controller().filter(|owner| is_set(owner))?;
-        Some(ObjectKey::new(&*meta.namespace, &*owner.name))
+        Some(ObjectKey::new(&meta.namespace, &owner.name))
     });
     owned.collect()
 }

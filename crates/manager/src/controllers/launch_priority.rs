@@ -60,7 +60,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     .wake(move || {
         pods.subscribe(move |event| match event.new {
             Some(pod) if woken.next(pod) != Release::default() => queue.add(
-                ObjectKey::new(&*pod.metadata.namespace, &*pod.metadata.name),
+                ObjectKey::new(&pod.metadata.namespace, &pod.metadata.name),
                 priority(event),
             ),
             Some(_) => {}

@@ -44,7 +44,7 @@ fn given_three_replicas_then_pods_come_are_updated_in_place_and_go() {
         assert_eq!(status["currentRevision"], status["updateRevision"]);
         let second = stage.pods("web").await;
         let uids = |pods: &std::collections::BTreeMap<_, k8s_openapi::api::core::v1::Pod>| {
-            pods.values().map(|pod| pod.uid()).collect::<BTreeSet<_>>()
+            pods.values().map(kube::ResourceExt::uid).collect::<BTreeSet<_>>()
         };
         assert_eq!(uids(&first), uids(&second), "updated in place");
         for pod in second.values() {
