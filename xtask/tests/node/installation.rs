@@ -29,7 +29,7 @@ const POD: &str = "\
 apiVersion: v1
 kind: Pod
 metadata:
-  name: $NAME
+  name: $POD
   namespace: $NAMESPACE
   ownerReferences: [{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, name: shop, uid: $OWNER, controller: true}]
 spec: {containers: [{name: main, image: none}]}
@@ -74,7 +74,7 @@ impl<'a> Installed<'a> {
     }
 
     fn pod(&self, name: &str, namespace: &str) -> String {
-        POD.replace("$NAME", name)
+        POD.replace("$POD", name)
             .replace("$NAMESPACE", namespace)
             .replace("$OWNER", &self.owner)
     }
@@ -180,7 +180,7 @@ impl<'a> Installed<'a> {
     pub(crate) fn can_be_removed_only_without_workloads(self) {
         let refused = self.types("helm uninstall kruise -n default --timeout 2m");
         let said = refused.expect_err("a CloneSet is left");
-        assert!(said.contains("pre-delete"), "{said}");
+        assert!(said.contains("kruise-finalizer failed"), "{said}");
         self.kubectl("get cloneset shop");
         self.kubectl("-n kruise-system get deployment kruise-controller-manager");
         self.kubectl("delete cloneset shop");
