@@ -4,6 +4,7 @@
 mod bench;
 mod clusters;
 mod install;
+mod loopback;
 mod manifests;
 mod product;
 mod test;

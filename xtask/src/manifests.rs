@@ -1,8 +1,11 @@
-//! `cargo xtask manifests`: the CRDs under `config/crds`, generated from the types of `kruise-api`.
+//! `cargo xtask manifests`: what is generated from the code: the CRDs under `config/crds` and in the chart, from the types of `kruise-api`, and the chart's
+//! webhooks and rights, from the descriptors of `kruise-admission`.
 //!
 //! - Without flags the files are written; a file that belongs to no kind is removed.
 //! - `--check` writes nothing and fails when the committed files differ, naming them.
 //! - `--fields` prints every version as one line per field, or writes `<plural>.<version>.txt` into `--out`.
+
+mod chart;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +15,7 @@ use anyhow::{Context as _, bail};
 use kruise_api::registry::KINDS;
 use kruise_api::schema::{crd, tree};
 
-/// Generates the CRDs under config/crds.
+/// Generates CRDs, webhooks and rights.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Fails when the committed files differ from what would be written.
@@ -31,21 +34,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.fields {
         return show_fields(args.out.as_deref());
     }
-    let files = definitions()?;
-    for folder in FOLDERS.map(|folder| crate::root().join(folder)) {
+    let (definitions, of_chart) = (definitions()?, chart::files()?);
+    // CRDs are there for people who apply them by hand, and for the chart.
+    for (folder, files) in [
+        ("config/crds", &definitions),
+        ("charts/kruise/files/crds", &definitions),
+        ("charts/kruise/files", &of_chart),
+    ] {
+        let folder = crate::root().join(folder);
         if args.check {
-            check(&folder, &files)?;
+            check(&folder, files)?;
         } else {
-            replace(&folder, &files)?;
+            replace(&folder, files)?;
         }
     }
     Ok(())
 }
 
-/// Where the CRDs are committed: for people who apply them by hand, and for the chart.
-const FOLDERS: [&str; 2] = ["config/crds", "charts/kruise/files/crds"];
-
-/// Fails when the committed CRDs differ from the types.
+/// Fails when the committed files differ from the code.
 pub(crate) fn check_all() -> anyhow::Result<()> {
     run(&Args {
         check: true,
@@ -116,13 +122,13 @@ fn check(folder: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> 
         return Ok(());
     }
     bail!(
-        "{} differs from the types in {}; run `cargo xtask manifests`",
+        "{} differs from the code in {}; run `cargo xtask manifests`",
         folder.display(),
         drifted.join(", ")
     )
 }
 
-/// CRDs that are there now.
+/// Files that are there now.
 fn present(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     if folder.is_dir() {

@@ -2,17 +2,19 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kruise_api::names::env;
 use kruise_testkit::instance::{Instance, Wanted};
 use kruise_testkit::kubernetes::Kubernetes;
 use kruise_testkit::packages::Install;
+use kruise_testkit::process::wait_until;
 use kruise_testkit::progress::{Progress, seconds};
 use kruise_testkit::{node, registry, shell};
 
 use crate::clusters::Named;
+use crate::loopback::{free_ports, get};
 use crate::{install, product};
 
 #[derive(Debug, clap::Args)]
@@ -133,16 +135,32 @@ fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, progress: &P
     )?;
     let program = beside_xtask("kruise-manager", "kruise-manager")?;
     progress.step("Starting a manager beside the cluster", |_| {
-        instance.processes().stop("manager", std::time::Duration::from_secs(10));
+        let processes = instance.processes();
+        processes.stop("manager", Duration::from_secs(10));
+        let [webhooks, health, metrics] = free_ports()?;
         let mut command = Command::new(program);
         command
             .env(env::KUBECONFIG, instance.kubeconfig())
-            .env(env::WEBHOOK_HOST, "127.0.0.1");
-        command.arg(format!(
-            "--protection-log-path={}",
-            instance.folder().join("logs").display()
-        ));
-        instance.processes().start("manager", &mut command).map(drop)
+            .env(env::WEBHOOK_HOST, "127.0.0.1")
+            .env(env::WEBHOOK_PORT, webhooks.to_string())
+            .env(env::WEBHOOK_CERT_DIR, instance.folder().join("webhook-certs"))
+            .args([
+                format!("--protection-log-path={}", instance.folder().join("logs").display()),
+                format!("--health-probe-addr=127.0.0.1:{health}"),
+                format!("--metrics-addr=127.0.0.1:{metrics}"),
+                "--enable-pprof=false".to_owned(),
+            ]);
+        let manager = processes.start("manager", &mut command)?;
+        // Until it answers, the API server refuses to create Pods.
+        let ready = format!("http://127.0.0.1:{health}/readyz");
+        let seen = wait_until(Duration::from_mins(2), || !manager.is_alive() || get(&ready).is_some());
+        if !seen || !manager.is_alive() {
+            bail!(
+                "the manager is not ready; its last words:\n{}",
+                processes.last_words("manager")
+            );
+        }
+        Ok(())
     })
 }
 

@@ -7,4 +7,5 @@ mod chart {
     mod pods;
     mod rbac;
     mod render;
+    mod webhooks;
 }

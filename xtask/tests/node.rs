@@ -1,6 +1,10 @@
 //! The front door, as a newcomer walks through it: the commands of the README on a cluster of its own, and what happens to that
 //! cluster when things go wrong.
 
+mod node {
+    pub(super) mod installation;
+}
+
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +16,7 @@ use kruise_testkit::kubernetes::{self, DEFAULT_VERSION, Kubernetes};
 use kruise_testkit::paths;
 use kruise_testkit::process::wait_until;
 use kruise_testkit::progress::Progress;
+use node::installation::Installed;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// A cluster name for this run; whatever is left of the cluster goes when the test ends.
@@ -165,6 +170,14 @@ fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_
         kubectl("get pods -l app=web -o jsonpath='{.items[*].metadata.uid}'"),
         web
     );
+
+    // What was installed does its work, while it is upgraded too, and can be removed. The next `up` installs it again.
+    let installed = Installed::with_a_workload(&newcomer);
+    installed.webhooks_work();
+    installed.users_have_their_rights();
+    installed.can_be_applied_again();
+    installed.only_the_system_goes_on_without_a_manager();
+    installed.can_be_removed_only_without_workloads();
 
     // Half of it dies; `up` repairs it and the Pods are still the same.
     for part in ["apiserver", "scheduler", "node1-kubelet", "node2-containerd"] {

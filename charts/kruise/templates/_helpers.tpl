@@ -20,6 +20,10 @@ before AllAlpha and AllBeta, these before the default; the last of several setti
 {{- include "kruise.gate" (dict "root" . "name" "KruiseDaemon" "stage" "Beta" "default" true) -}}
 {{- end -}}
 
+{{- define "kruise.gate.podWebhook" -}}
+{{- include "kruise.gate" (dict "root" . "name" "PodWebhook" "stage" "Beta" "default" true) -}}
+{{- end -}}
+
 {{- define "kruise.gate.externalCerts" -}}
 {{- include "kruise.gate" (dict "root" . "name" "EnableExternalCerts" "stage" "Alpha" "default" false) -}}
 {{- end -}}
@@ -56,32 +60,4 @@ runAsGroup: 65534
 seccompProfile:
   type: RuntimeDefault
 {{- end }}
-{{- end -}}
-
-{{/* Kinds of group apps.kruise.io, by what the manager does with them. */}}
-{{- define "kruise.ownedKinds" -}}
-advancedcronjobs broadcastjobs clonesets containerrecreaterequests daemonsets imagelistpulljobs imagepulljobs nodeimages
-nodepodprobes persistentpodstates podprobemarkers sidecarsets statefulsets uniteddeployments
-{{- end -}}
-
-{{/* Kinds that users with the built-in roles may see and, in their namespace, change. */}}
-{{- define "kruise.userKinds" -}}
-{{ include "kruise.ownedKinds" . }} ephemeraljobs workloadspreads
-{{- end -}}
-
-{{/* CRDs with two versions: the manager keeps the CA in those that convert through it. */}}
-{{- define "kruise.convertibleCRDs" -}}
-advancedcronjobs.apps.kruise.io broadcastjobs.apps.kruise.io clonesets.apps.kruise.io
-containerrecreaterequests.apps.kruise.io daemonsets.apps.kruise.io imagelistpulljobs.apps.kruise.io
-imagepulljobs.apps.kruise.io nodeimages.apps.kruise.io persistentpodstates.apps.kruise.io
-podunavailablebudgets.policy.kruise.io resourcedistributions.apps.kruise.io sidecarsets.apps.kruise.io
-statefulsets.apps.kruise.io uniteddeployments.apps.kruise.io workloadspreads.apps.kruise.io
-{{- end -}}
-
-{{/* Turns one of the lists above into YAML; "suffix" is added to each name. */}}
-{{- define "kruise.list" -}}
-{{- $suffix := .suffix -}}
-{{- range regexSplit "\\s+" (trim .names) -1 }}
-- {{ . }}{{ $suffix }}
-{{- end -}}
 {{- end -}}

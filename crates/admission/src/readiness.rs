@@ -5,7 +5,10 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    net::Ipv4Addr,
+    sync::{Arc, PoisonError, RwLock},
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -48,7 +51,8 @@ async fn ask(target: &Target) -> Result<(), AskError> {
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let stream = TcpStream::connect(("localhost", target.port)).await?;
+    // By address: an image without anything else in it may not be able to resolve a name.
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, target.port)).await?;
     let name = ServerName::try_from("localhost")?;
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
     stream

@@ -7,6 +7,7 @@
 //! - [`registry::KINDS`] is the one list of kinds: names, scope, versions, columns.
 //! - [`read`] turns JSON into a type. It is lenient about what a newer release may have written, and answers anything it
 //!   cannot understand with a field path and a reason. [`document`] changes an object without losing what was not understood.
+//! - [`configuration`] is what an administrator may allow beyond the default.
 //! - [`pod`] is the slice of a Pod that controllers look at.
 //! - With the cargo feature `schema`, [`schema`] turns the types into CRDs.
 
@@ -17,6 +18,7 @@ mod wire;
 #[macro_use]
 pub mod kind;
 
+pub mod configuration;
 pub mod document;
 pub mod gates;
 pub mod meta;

@@ -8,5 +8,5 @@ use kruise_runtime::flags::{command, markdown};
 
 #[test]
 fn given_the_page_of_flags_then_it_shows_the_flags_of_the_daemon() {
-    section::check("kruise-daemon flags", &markdown(&command::<Flags>()));
+    section::check("flags.md", "kruise-daemon flags", &markdown(&command::<Flags>()));
 }

@@ -107,12 +107,12 @@ pub struct ApiFlags {
     /// How long the first list of a kind may take before the process gives up
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = parse_duration)]
     pub controller_cache_sync_timeout: Duration,
-    /// Requests per second of one client; 0 or less means 20
-    #[arg(long, value_name = "NUMBER", default_value_t = 30)]
-    pub rest_config_qps: i64,
-    /// Requests that may come at once; 0 or less means 30
-    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
-    pub rest_config_burst: i64,
+    /// Writes per second of one controller; 0 or less means 20. Without this flag and the next there is no fixed limit: writes follow what the API server can take
+    #[arg(long, value_name = "NUMBER")]
+    pub rest_config_qps: Option<i64>,
+    /// Writes of one controller that may come at once; 0 or less means 30
+    #[arg(long, value_name = "NUMBER")]
+    pub rest_config_burst: Option<i64>,
     /// First pause after a failed reconcile of an object; it doubles each time
     #[arg(long, value_name = "DURATION", default_value = "5ms", value_parser = parse_duration)]
     pub rate_limiter_base_delay: Duration,

@@ -1,73 +1,140 @@
-//! The controllers of the manager: their names, and the flag that says how many objects each works on at once.
+//! Which controllers run, and how each is put together.
+//!
+//! [`BUILT`] is the list: the name of a controller, as its descriptor has it, and the function that builds it. A controller that is not in it does not run yet;
+//! one whose feature gates are off does not run either, and what only it would look at is not watched.
+//!
+//! To add one, write a module beside [`pod_readiness`]:
+//!
+//! 1. `build` asks [`Platform`] for the stores it reads, which is what makes a kind watched, and for its [`Workplace`].
+//! 2. It returns a [`Part`]: what wakes it up ([`Part::wake`]), and what it does with a key ([`Part::new`]).
+//! 3. It may say what it would do with an object: [`Platform::plans`].
 
-use kruise_api::names::component::controller;
+mod cloneset;
+mod launch_priority;
+mod pod_readiness;
 
-/// One controller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Controller {
-    /// Its name in metrics, events and the user agent.
-    pub name: &'static str,
-    /// The flag for its workers; some have a fixed number.
-    pub workers_flag: Option<&'static str>,
-    /// Workers unless the flag says otherwise.
-    pub workers: i64,
-}
+use crate::platform::Platform;
+use futures::future::BoxFuture;
+use kruise_admission::descriptor::{self, Controller};
+use kruise_api::{gates::Gates, names::component::controller};
+use kruise_runtime::{
+    controller::{self as runtime, Outcome},
+    error::Error,
+    resource::ObjectKey,
+    shutdown::CancellationToken,
+};
+use std::{fmt, future::Future};
 
-const fn tunable(name: &'static str, workers_flag: &'static str) -> Controller {
-    Controller {
-        name,
-        workers_flag: Some(workers_flag),
-        workers: 3,
-    }
-}
+/// Builds a controller: declares its watches and starts nothing.
+type Build = fn(&mut Platform, &'static Controller) -> Part;
 
-const fn fixed(name: &'static str, workers: i64) -> Controller {
-    Controller {
-        name,
-        workers_flag: None,
-        workers,
-    }
-}
-
-/// All controllers, in the order in which they start.
-pub const CONTROLLERS: [Controller; 21] = [
-    tunable(controller::ADVANCED_CRON_JOB, "advancedcronjob-workers"),
-    tunable(controller::BROADCAST_JOB, "broadcastjob-workers"),
-    tunable(controller::CLONE_SET, "cloneset-workers"),
-    tunable(controller::CONTAINER_RECREATE_REQUEST, "crr-workers"),
-    tunable(controller::DAEMON_SET, "daemonset-workers"),
-    tunable(controller::NODE_IMAGE, "nodeimage-workers"),
-    tunable(controller::IMAGE_PULL_JOB, "imagepulljob-workers"),
-    fixed(controller::POD_READINESS, 3),
-    tunable(controller::SIDECAR_SET, "sidecarset-workers"),
-    tunable(controller::STATEFUL_SET, "statefulset-workers"),
-    tunable(controller::UNITED_DEPLOYMENT, "uniteddeployment-workers"),
-    tunable(controller::POD_UNAVAILABLE_BUDGET, "podunavailablebudget-workers"),
-    tunable(controller::WORKLOAD_SPREAD, "workloadspread-workers"),
-    tunable(controller::RESOURCE_DISTRIBUTION, "resourcedistribution-workers"),
-    fixed(controller::EPHEMERAL_JOB, 10),
-    fixed(controller::CONTAINER_LAUNCH_PRIORITY, 4),
-    tunable(controller::PERSISTENT_POD_STATE, "persistentpodstate-workers"),
-    tunable(controller::SIDECAR_TERMINATOR, "sidecarterminator-workers"),
-    tunable(controller::POD_PROBE_MARKER, "podprobemarker-workers"),
-    tunable(controller::NODE_POD_PROBE, "nodepodprobe-workers"),
-    fixed(controller::IMAGE_LIST_PULL_JOB, 3),
+/// The controllers that exist.
+const BUILT: &[(&str, Build)] = &[
+    (controller::CLONE_SET, cloneset::build),
+    (controller::CONTAINER_LAUNCH_PRIORITY, launch_priority::build),
+    (controller::POD_READINESS, pod_readiness::build),
 ];
+
+/// A controller, ready to be started when this replica leads.
+pub struct Part {
+    name: &'static str,
+    wake: Vec<Box<dyn FnOnce() + Send>>,
+    run: Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, ()> + Send>,
+}
+
+impl Part {
+    /// A controller that does this with each key.
+    pub fn new<F, Fut>(name: &'static str, controller: runtime::Controller, reconcile: F) -> Self
+    where
+        F: Fn(ObjectKey) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, Error>> + Send + 'static,
+    {
+        Self {
+            name,
+            wake: Vec::new(),
+            run: Box::new(|stop| Box::pin(controller.run(stop, reconcile))),
+        }
+    }
+
+    /// Adds a subscription to a store. It is made when the controller starts, and then sees everything that is there.
+    #[must_use]
+    pub fn wake(mut self, subscribe: impl FnOnce() + Send + 'static) -> Self {
+        self.wake.push(Box::new(subscribe));
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Works until `stop`, then finishes what is in flight.
+    pub async fn run(self, stop: CancellationToken) {
+        for subscribe in self.wake {
+            subscribe();
+        }
+        (self.run)(stop).await;
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Part({})", self.name)
+    }
+}
+
+/// Builds every controller that exists and whose gates are on.
+pub fn build(platform: &mut Platform) -> Vec<Part> {
+    let gates = platform.settings().gates;
+    let mut parts = Vec::new();
+    for controller in descriptor::controllers().filter(|controller| is_on(controller, gates)) {
+        if let Some((_, build)) = BUILT.iter().find(|(name, _)| *name == controller.name) {
+            parts.push(build(platform, controller));
+        }
+    }
+    parts
+}
+
+/// Whether there is a controller of this name.
+pub fn is_built(name: &str) -> bool {
+    BUILT.iter().any(|(known, _)| *known == name)
+}
+
+fn is_on(controller: &Controller, gates: Gates) -> bool {
+    controller
+        .gates
+        .iter()
+        .all(|one_of| one_of.iter().any(|gate| gates.enabled(*gate)))
+}
 
 #[cfg(test)]
 mod tests {
-    use super::CONTROLLERS;
-    use std::collections::BTreeSet;
+    use super::*;
+    use kruise_api::gates::Gate;
 
     #[test]
-    fn given_the_controllers_then_no_name_and_no_flag_occurs_twice() {
-        let names: BTreeSet<_> = CONTROLLERS.iter().map(|controller| controller.name).collect();
-        assert_eq!(names.len(), CONTROLLERS.len());
-        let flags: Vec<_> = CONTROLLERS
-            .iter()
-            .filter_map(|controller| controller.workers_flag)
-            .collect();
-        assert_eq!(flags.iter().collect::<BTreeSet<_>>().len(), flags.len());
-        assert_eq!(flags.len(), 17);
+    fn given_the_controllers_that_exist_then_each_has_a_descriptor() {
+        for (name, _) in BUILT {
+            assert!(
+                descriptor::controllers().any(|controller| controller.name == *name),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn given_gates_then_a_controller_needs_one_of_each_group() {
+        let budgets = descriptor::controllers()
+            .find(|known| known.name == controller::POD_UNAVAILABLE_BUDGET)
+            .expect("known");
+        let gates = Gates::default()
+            .with(Gate::PodUnavailableBudgetDeleteGate, false)
+            .with(Gate::PodUnavailableBudgetUpdateGate, false);
+        assert!(!is_on(budgets, gates));
+        assert!(is_on(budgets, gates.with(Gate::PodUnavailableBudgetUpdateGate, true)));
+        let pods = descriptor::controllers()
+            .find(|known| known.name == controller::POD_READINESS)
+            .expect("known");
+        assert!(is_on(pods, gates));
     }
 }

@@ -1,10 +1,14 @@
 //! The kruise-manager: per kind what to watch, observe and apply, and the process around it.
 //!
-//! The process reads its flags and environment once into [`Settings`], shows health and metrics, and ends cleanly when asked.
+//! The process reads its flags and environment once into [`Settings`]. Every replica answers admission requests and keeps a warm cache; the one that leads runs the
+//! [`controllers`], which are built from what [`platform`] gives them. [`run`] is its life from start to end.
 
+mod apply;
 pub mod audit;
 pub mod cli;
+pub mod configuration;
 pub mod controllers;
+pub mod platform;
 pub mod run;
 pub mod settings;
 pub mod uninstall;

@@ -4,6 +4,10 @@ use kruise_manager::{Flags, Settings, run::run};
 use kruise_runtime::{flags, logging, shutdown};
 use std::process::ExitCode;
 
+/// It gives memory back after a burst, see `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let flags: Flags = flags::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let verbosity = flags.klog.verbosity;

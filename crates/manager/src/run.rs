@@ -2,26 +2,97 @@
 //!
 //! 1. Listen: an address that is taken ends the process at once; only the profiler's may fail.
 //! 2. Open the record of refused deletions.
-//! 3. Serve health and metrics. Readiness waits for the API server.
+//! 3. Serve health and metrics. Readiness waits for the webhooks.
 //! 4. Reach the API server and read its version; failing that ends the process.
-//! 5. Run until asked to stop, then stop within the grace that the chart gives.
+//! 5. Declare what is watched, and fill the cache. Every replica does, so that a standby can take over at once.
+//! 6. Start admission. Not before its certificates are handed out does the process go on, and not getting there in time ends it. It does not wait for the
+//!    cache: objects in an older version are listed only once we convert them.
+//! 7. Stand for election. The replica that leads runs the controllers; a lost lease ends the process.
+//! 8. Run until asked to stop. Then controllers finish what they are at, the lease is given back, and admission answers a little longer,
+//!    all within the grace that the chart gives.
 
-use crate::{Settings, audit::AuditLog};
+mod endpoints;
+mod leading;
+
+use crate::{Settings, audit::AuditLog, configuration, controllers, platform::Platform};
 use anyhow::Result;
+use endpoints::Endpoints;
+use kruise_admission::{Admission, AdmissionError, Readiness};
 use kruise_api::names::component::MANAGER_USER_AGENT;
 use kruise_runtime::{
-    admin::{Checks, Latch, Listener, metrics_router, pprof_router},
     client, metrics,
+    requests::RequestMetrics,
     shutdown::{CancellationToken, Tasks},
+    writer::WriterMetrics,
 };
-use std::time::Duration;
-use tracing::{debug, error, info, warn};
+use kube::{Client, Config};
+use leading::Leading;
+use std::{convert::Infallible, sync::Arc, time::Duration};
+use tracing::{debug, info, warn};
 
 /// The chart gives ten seconds before the kubelet kills; leave some for the way out.
 const GRACE: Duration = Duration::from_secs(8);
 
 /// Runs until `stop`.
 pub async fn run(settings: Settings, stop: CancellationToken) -> Result<()> {
+    run_through(settings, stop, |config, requests| requests.client(config)).await
+}
+
+/// Runs until `stop`, with clients that `dial` makes.
+pub async fn run_through(
+    settings: Settings,
+    stop: CancellationToken,
+    dial: impl Fn(Config, &RequestMetrics) -> kube::Result<Client>,
+) -> Result<()> {
+    let settings = Arc::new(settings);
+    announce(&settings);
+    let endpoints = Endpoints::bind(&settings.flags.process).await?;
+    let _audit = AuditLog::open(&settings.flags.process.protection_log_path)?;
+    let registry = metrics::registry(MANAGER_USER_AGENT, env!("CARGO_PKG_VERSION"))?;
+    let readiness = Readiness::default();
+    let mut tasks = Tasks::new(stop.clone());
+    let plans = endpoints.serve(&mut tasks, &registry, &readiness);
+
+    let config = client::config(&settings.flags.api.kubeconfig, MANAGER_USER_AGENT).await?;
+    let requests = RequestMetrics::new(&registry)?;
+    let api = dial(config.clone(), &requests)?;
+    let server = config.cluster_url.to_string();
+    let version = tokio::select! {
+        version = client::version(&api, server.clone()) => version?,
+        () = stop.cancelled() => return Ok(tasks.run(GRACE).await?),
+    };
+    info!(server, %version, pod_resize = version.has_pod_resize(), "the API server is reached");
+
+    let writes = WriterMetrics::new(&registry)?;
+    let mut leading = Leading::new(&settings, &registry, writes.clone(), || dial(config, &requests))?;
+    let leadership = leading.leadership();
+    let (mut platform, events) = Platform::new(&settings, api.clone(), version, plans, leadership, &writes, &registry)?;
+    leading.tell(platform.recorder());
+    configuration::watch(&mut platform, &registry)?;
+    let parts = controllers::build(&mut platform);
+    let cache = platform.into_cache();
+    let synced = cache.syncing();
+    tasks.spawn("cache", cache.run(stop.clone()));
+    let telling = stop.clone();
+    tasks.spawn("events", async move {
+        events.run(telling).await;
+        Ok::<_, Infallible>(())
+    });
+
+    let (gates, started) = (settings.gates, settings.admission());
+    match Admission::start(started, api, gates, &registry, readiness, stop.clone()).await {
+        Ok(admission) => tasks.spawn("admission", admission.wait()),
+        Err(AdmissionError::Stopped) => return Ok(tasks.run(GRACE).await?),
+        Err(error) => return Err(error.into()),
+    }
+    let patience = settings.flags.api.controller_cache_sync_timeout;
+    leading.spawn(&mut tasks, parts, synced, patience);
+    tasks.run(GRACE).await?;
+    info!("stopped");
+    Ok(())
+}
+
+fn announce(settings: &Settings) {
     for notice in &settings.notices {
         warn!("{notice}");
     }
@@ -31,47 +102,4 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<()> {
         "kruise-manager starts"
     );
     debug!("all feature gates: {}", settings.gates);
-    let process = &settings.flags.process;
-    let metrics_listener = Listener::bind("--metrics-addr", &process.metrics_addr).await?;
-    let health_listener = Listener::bind("--health-probe-addr", &process.health_probe_addr).await?;
-    let pprof_listener = if process.enable_pprof {
-        Listener::bind("--pprof-addr", &process.pprof_addr)
-            .await
-            .unwrap_or_else(|failure| {
-                error!("{failure}; going on without");
-                None
-            })
-    } else {
-        None
-    };
-    let _audit = AuditLog::open(&process.protection_log_path)?;
-
-    let reached = Latch::default();
-    let ready = Checks::default().with_latch("api-server", &reached, "the API server was not reached yet");
-    let health = Checks::ping().router("healthz").merge(ready.router("readyz"));
-    let registry = metrics::registry(MANAGER_USER_AGENT, env!("CARGO_PKG_VERSION"))?;
-    let mut tasks = Tasks::new(stop.clone());
-    for (name, listener, router) in [
-        ("metrics endpoint", metrics_listener, metrics_router(registry)),
-        ("health endpoint", health_listener, health),
-        ("profiler endpoint", pprof_listener, pprof_router()),
-    ] {
-        if let Some(listener) = listener {
-            tasks.spawn(name, listener.serve(router, stop.clone()));
-        }
-    }
-
-    let config = client::config(&settings.flags.api.kubeconfig, MANAGER_USER_AGENT).await?;
-    let server = config.cluster_url.clone();
-    tokio::select! {
-        connected = client::connect(config) => {
-            let (_, version) = connected?;
-            info!(%server, %version, pod_resize = version.has_pod_resize(), "the API server is reached");
-            reached.set();
-        }
-        () = stop.cancelled() => {}
-    }
-    tasks.run(GRACE).await?;
-    info!("stopped");
-    Ok(())
 }

@@ -3,9 +3,10 @@
 //! What makes no sense ends the process with a message that names the flag or variable. What only looks wrong and has
 //! a safe meaning becomes a notice in the log.
 
+mod derived;
 mod environment;
 
-pub use environment::{CertStore, Environment, VARIABLES, Variable};
+pub use environment::{Environment, VARIABLES, Variable};
 
 use crate::{Flags, cli::ElectionFlags};
 use kruise_api::gates::{GateError, Gates};

@@ -111,17 +111,17 @@ fn events(store: &Store<Pod>, pods: usize) {
         reading += read.elapsed();
         store.feed(Change::Applied(pod));
     }
-    let took = begin.elapsed() - making;
+    let took = begin.elapsed().saturating_sub(making);
     println!(
         "{:.0} events/s from JSON to queue ({:.0}/s without reading the JSON), {} keys wait",
         rate(pods, took),
-        rate(pods, took - reading),
+        rate(pods, took.saturating_sub(reading)),
         queue.len()
     );
 }
 
 fn rate(number: usize, took: Duration) -> f64 {
-    number as f64 / took.as_secs_f64()
+    f64::from(u32::try_from(number).expect("fewer Pods than that")) / took.as_secs_f64()
 }
 
 fn report(what: &str, bytes: usize, pods: usize) {

@@ -3,14 +3,17 @@
 //! - Health and readiness are lists of named checks ([`Checks`]).
 //! - `/metrics` is Prometheus text.
 //! - `/debug/pprof/` says that there is no Go profiler here.
+//! - `/debug/plan/` says what controllers would do with an object ([`Plans`]).
 //! - Each address comes from a flag. One that cannot be used is an error that names the flag and the port.
 
 mod checks;
 mod listener;
+mod plans;
 mod pprof;
 
 pub use checks::{Checks, Latch};
 pub use listener::{BindError, Listener};
+pub use plans::{Explain, Plans, router as plan_router};
 pub use pprof::router as pprof_router;
 
 use crate::metrics;

@@ -60,8 +60,14 @@ pub async fn connect(config: Config) -> Result<(Client, ServerVersion), ConnectE
         server: server.clone(),
         source,
     })?;
+    let version = version(&client, server).await?;
+    Ok((client, version))
+}
+
+/// Reads the server's version; `server` is its address, for the message.
+pub async fn version(client: &Client, server: String) -> Result<ServerVersion, ConnectError> {
     let reason = match timeout(FIRST_CALL, client.apiserver_version()).await {
-        Ok(Ok(info)) => return Ok((client, ServerVersion::parse(&info.git_version))),
+        Ok(Ok(info)) => return Ok(ServerVersion::parse(&info.git_version)),
         Ok(Err(error)) => with_causes(&error),
         Err(_) => format!("no answer within {FIRST_CALL:?}"),
     };

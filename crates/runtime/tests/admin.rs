@@ -2,12 +2,13 @@
 
 use axum::Router;
 use kruise_runtime::{
-    admin::{Checks, Latch, Listener, metrics_router, pprof_router},
+    admin::{Checks, Latch, Listener, Plans, metrics_router, plan_router, pprof_router},
     flags::parse_bind,
     metrics,
     shutdown::{CancellationToken, TaskError, Tasks},
 };
-use std::{net::SocketAddr, time::Duration};
+use serde_json::{Value, json};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -124,6 +125,46 @@ async fn given_the_profiler_address_then_the_index_answers_and_profiles_are_decl
     let (status, _, body) = get(served.address, "/debug/pprof/cmdline").await;
     assert_eq!(status, 200);
     assert!(body.contains("admin"), "{body}");
+}
+
+#[tokio::test]
+async fn given_controllers_that_explain_then_their_plans_are_shown_by_kind_namespace_and_name() {
+    let plans = Plans::default();
+    let served = serve(plan_router(plans.clone())).await;
+    plans.add(
+        "CloneSet",
+        "cloneset-controller",
+        Arc::new(|key| (&*key.name == "web").then(|| json!({"idle": true}))),
+    );
+    plans.add(
+        "CloneSet",
+        "other-controller",
+        Arc::new(|key| Some(json!(key.to_string()))),
+    );
+    plans.add(
+        "NodeImage",
+        "nodeimage-controller",
+        Arc::new(|key| Some(json!(key.to_string()))),
+    );
+    plans.add("Pod", "broken-controller", Arc::new(|_| panic!("as the test wants it")));
+    let answer = async |path: &str| {
+        let (status, _, body) = get(served.address, path).await;
+        (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+    };
+    let both = json!({"cloneset-controller": {"idle": true}, "other-controller": "shop/web"});
+    assert_eq!(answer("/debug/plan/cloneset/shop/web").await, (200, both.clone()));
+    assert_eq!(answer("/debug/plan/CloneSet/shop/web").await, (200, both));
+    let one = json!({"other-controller": "shop/db"});
+    assert_eq!(answer("/debug/plan/cloneset/shop/db").await, (200, one));
+    let of_cluster = json!({"nodeimage-controller": "node1"});
+    assert_eq!(answer("/debug/plan/nodeimage/node1").await, (200, of_cluster));
+    let kinds = json!({
+        "cloneset": ["cloneset-controller", "other-controller"], "nodeimage": ["nodeimage-controller"], "pod": ["broken-controller"],
+    });
+    assert_eq!(answer("/debug/plan").await, (200, kinds));
+    assert_eq!(answer("/debug/plan/job/shop/web").await.0, 404);
+    let (status, why) = answer("/debug/plan/pod/shop/web").await;
+    assert_eq!((status, why), (500, json!("broken-controller panicked, see the log\n")));
 }
 
 #[tokio::test]

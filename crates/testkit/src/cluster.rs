@@ -10,8 +10,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::process::Signal;
 
 use crate::control_plane::{self, ControlPlane, Place, Ports};
 use crate::kubernetes::{DEFAULT_VERSION, Kubernetes};
@@ -29,6 +32,8 @@ pub const NODES_KUBECONFIG: &str = "KRUISE_TEST_NODES_KUBECONFIG";
 #[derive(Debug)]
 pub struct TestControlPlane {
     folder: PathBuf,
+    place: Place,
+    kubernetes: Kubernetes,
     guard: Child,
 }
 
@@ -36,25 +41,41 @@ impl TestControlPlane {
     pub fn start(progress: &Progress) -> Result<Self> {
         packages::ensure(packages::CONTROL_PLANE, false, Install::Allowed, progress)?;
         let kubernetes = Kubernetes::provide(DEFAULT_VERSION, progress)?;
-        let folder = paths::state()?.join("tests").join(std::process::id().to_string());
+        let folder = paths::state()?.join("tests").join(unused_name());
         control_plane::purge(&folder)?;
         fs::create_dir_all(&folder)?;
         let mut this = Self {
             guard: guard(&folder)?,
+            place: Place::Loopback(Ports::free()?),
+            kubernetes,
             folder,
         };
-        let processes = Processes::below(&this.folder)?;
-        let place = Place::Loopback(Ports::free()?);
+        progress.step("Starting a control plane for tests", |_| this.start_missing())?;
+        Ok(this)
+    }
+
+    /// Ends the apiserver the hard way and starts it again; returns when it answers.
+    pub fn restart_apiserver(&mut self) -> Result<()> {
+        let processes = Processes::below(&self.folder)?;
+        if let Some(process) = processes.running("apiserver") {
+            process.signal(Signal::KILL);
+            process.ends_within(Duration::from_secs(10));
+        }
+        self.start_missing()
+    }
+
+    fn start_missing(&mut self) -> Result<()> {
+        let processes = Processes::below(&self.folder)?;
         let control_plane = ControlPlane {
-            folder: &this.folder,
+            folder: &self.folder,
             name: "test",
-            place: &place,
-            kubernetes: &kubernetes,
+            place: &self.place,
+            kubernetes: &self.kubernetes,
             processes: &processes,
         };
-        let started = progress.step("Starting a control plane for tests", |_| control_plane.start());
-        this.guard_all(&processes)?;
-        started.map(|()| this)
+        let started = control_plane.start();
+        self.guard_all(&processes)?;
+        started
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
@@ -75,6 +96,12 @@ impl TestControlPlane {
         }
         Ok(())
     }
+}
+
+/// One process may have several.
+fn unused_name() -> String {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Drop for TestControlPlane {

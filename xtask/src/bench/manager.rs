@@ -1,7 +1,6 @@
 //! A manager as a process of this machine, watched from outside.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use kruise_testkit::process::wait_until;
 use tempfile::TempDir;
+
+use crate::loopback::{free_ports, get};
 
 /// How the API server finds the webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,32 +159,4 @@ impl Drop for Manager {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    let held: Vec<TcpListener> = (0..N)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-        .collect::<Result<_, _>>()?;
-    let mut ports = [0; N];
-    for (port, listener) in ports.iter_mut().zip(&held) {
-        *port = listener.local_addr()?.port();
-    }
-    Ok(ports)
-}
-
-/// The body of a good answer.
-fn get(url: &str) -> Option<String> {
-    use std::io::{Read, Write};
-    let (address, path) = url.strip_prefix("http://")?.split_once('/')?;
-    let mut stream = std::net::TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    write!(
-        stream,
-        "GET /{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    )
-    .ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.starts_with("HTTP/1.1 200").then(|| body.to_owned())
 }

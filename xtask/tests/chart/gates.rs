@@ -36,6 +36,13 @@ fn given_any_text_of_gates_then_chart_and_manager_agree() {
             let own_certs = find(&objects, kind, name).is_some();
             assert_eq!(own_certs, !gates.enabled(Gate::EnableExternalCerts), "{text:?}: {name}");
         }
+        for (kind, entry) in [("Mutating", "mpod.kb.io"), ("Validating", "vpodeviction.kb.io")] {
+            let name = format!("kruise-{}-webhook-configuration", kind.to_lowercase());
+            let configuration = get(&objects, &format!("{kind}WebhookConfiguration"), &name);
+            let entries = configuration["webhooks"].as_array().unwrap();
+            let is_there = entries.iter().any(|each| each["name"] == entry);
+            assert_eq!(is_there, gates.enabled(Gate::PodWebhook), "{text:?}: {entry}");
+        }
         let role = get(&objects, "ClusterRole", "kruise-manager-role").to_string();
         let classes = role.contains("storageclasses");
         assert_eq!(

@@ -10,13 +10,23 @@ const NS: &str = "kruise-system";
 const CONFIG: &str = "kruise-daemon-config";
 
 /// Kind, namespace and name of everything but CRDs.
-const OBJECTS: [(&str, &str, &str); 27] = [
+const OBJECTS: [(&str, &str, &str); 29] = [
     ("Namespace", "", NS),
     ("Namespace", "", CONFIG),
     ("Deployment", NS, "kruise-controller-manager"),
     ("DaemonSet", NS, "kruise-daemon"),
     ("Service", NS, "kruise-webhook-service"),
     ("Secret", NS, "kruise-webhook-certs"),
+    (
+        "MutatingWebhookConfiguration",
+        "",
+        "kruise-mutating-webhook-configuration",
+    ),
+    (
+        "ValidatingWebhookConfiguration",
+        "",
+        "kruise-validating-webhook-configuration",
+    ),
     ("ServiceAccount", NS, "kruise-manager"),
     ("ServiceAccount", NS, "kruise-daemon"),
     ("ClusterRole", "", "kruise-manager-role"),

@@ -1,7 +1,7 @@
 //! A name of the contract is spelled out in `kruise_api::names` (and `kruise_api::gates`) and nowhere else.
 //!
 //! Looked at is every string of what is shipped. Not looked at are comments and attributes (derives take no constants
-//! there), whatever is compiled for tests only, files `tests.rs` and folders `tests` and `benches`, and the testkit.
+//! there), whatever is compiled for tests only, files `tests.rs` and folders `tests`, `benches`, `bench` and `examples` (which measure), and the testkit.
 //!
 //! Refused is
 //!
@@ -59,7 +59,11 @@ fn product_files() -> Vec<PathBuf> {
     let all = rust_files();
     let for_tests: Vec<_> = all.iter().flat_map(|file| tokens::test_modules(file)).collect();
     let is_product = |file: &PathBuf| {
-        let is_test = |part: &Path| ["tests", "benches", "tests.rs"].iter().any(|name| part.ends_with(name));
+        let is_test = |part: &Path| {
+            ["tests", "benches", "bench", "examples", "tests.rs"]
+                .iter()
+                .any(|name| part.ends_with(name))
+        };
         !file.starts_with(root().join("crates/testkit"))
             && !homes.iter().any(|home| file.starts_with(home))
             && !for_tests

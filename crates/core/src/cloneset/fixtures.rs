@@ -14,14 +14,14 @@ use crate::plan::{Env, IdSource};
 
 pub(super) const SET_UID: &str = "11111111-1111-4111-8111-111111111111";
 
-pub(super) fn now() -> Timestamp {
+pub(super) fn start() -> Timestamp {
     "2024-05-01T10:00:00Z".parse().unwrap()
 }
 
 pub(super) fn env() -> Env {
     Env {
         ids: IdSource::seeded(42),
-        ..Env::at(now())
+        ..Env::at(start())
     }
 }
 

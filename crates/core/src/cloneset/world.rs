@@ -23,7 +23,7 @@ pub(super) struct World {
 impl World {
     /// A cluster with the set `web` and nothing else.
     pub(super) fn new(spec: &Value) -> Self {
-        let mut cluster = Cluster::at(fixtures::now());
+        let mut cluster = Cluster::at(fixtures::start());
         cluster.put(ObjectKind::CloneSet, fixtures::set(spec));
         Self {
             cluster,

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
+use kruise_api::names::condition::pod::KRUISE_POD_READY;
 use serde_json::{Map, Value, json};
 
 use super::{Action, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Part, Patch, Phase, Plan, Preconditions};
@@ -239,7 +240,7 @@ pub(crate) fn name_of(object: &Value) -> String {
 fn admit_pod(pod: &mut Value) {
     pod["status"] = json!({ "phase": "Pending" });
     let gates = pod["spec"]["readinessGates"].as_array_mut().unwrap();
-    gates.push(json!({ "conditionType": "KruisePodReady" }));
+    gates.push(json!({ "conditionType": KRUISE_POD_READY }));
 }
 
 /// What scheduler and kubelet make of a Pod.

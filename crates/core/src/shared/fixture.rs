@@ -1,6 +1,8 @@
 //! Pods and revisions for tests.
 
 use jiff::Timestamp;
+use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
+use kruise_api::names::{env, label};
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
 use serde_json::{Map, Value, json};
@@ -16,7 +18,7 @@ pub(crate) fn a_pod(name: &str) -> PodBuilder {
         "spec": {
             "nodeName": "node1",
             "containers": [],
-            "readinessGates": [{"conditionType": "InPlaceUpdateReady"}, {"conditionType": "KruisePodReady"}],
+            "readinessGates": [{"conditionType": IN_PLACE_UPDATE_READY}, {"conditionType": KRUISE_POD_READY}],
         },
         "status": {"phase": "Running", "conditions": [], "containerStatuses": []},
     }))
@@ -39,13 +41,13 @@ impl PodBuilder {
     }
 
     pub(crate) fn state(self, state: &str) -> Self {
-        self.label("lifecycle.apps.kruise.io/state", state)
+        self.label(label::LIFECYCLE_STATE, state)
     }
 
     pub(crate) fn at(self, revision: &str) -> Self {
         let short = revision.rsplit('-').next().unwrap().to_owned();
-        self.label("controller-revision-hash", revision)
-            .label("pod-template-hash", &short)
+        self.label(label::REVISION, revision)
+            .label(label::POD_TEMPLATE_HASH, &short)
     }
 
     /// A ready container, running its image.
@@ -64,7 +66,7 @@ impl PodBuilder {
 
     /// A container with a launch priority.
     pub(crate) fn prioritised(self, name: &str, image: &str, priority: i64) -> Self {
-        let barrier = json!({"name": "KRUISE_CONTAINER_BARRIER",
+        let barrier = json!({"name": env::CONTAINER_BARRIER,
             "valueFrom": {"configMapKeyRef": {"name": "b", "key": format!("p_{priority}")}}});
         self.container(name, image).env(barrier)
     }
@@ -97,7 +99,7 @@ impl PodBuilder {
 
     /// Everything holds, as after a while without changes.
     pub(crate) fn ready(self) -> Self {
-        ["InPlaceUpdateReady", "KruisePodReady", "ContainersReady", "Ready"]
+        [IN_PLACE_UPDATE_READY, KRUISE_POD_READY, "ContainersReady", "Ready"]
             .into_iter()
             .fold(self, |pod, type_| pod.condition(type_, "True"))
     }

@@ -1,7 +1,7 @@
-//! One `--<controller>-workers` flag per controller that has one, made from the list of controllers.
+//! One `--<controller>-workers` flag per controller that has one, made from the descriptors.
 
-use crate::controllers::{CONTROLLERS, Controller};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use kruise_admission::descriptor::{Controller, controllers};
 use std::collections::BTreeMap;
 
 /// How many objects each controller works on at once.
@@ -17,9 +17,7 @@ impl Workers {
 }
 
 fn with_flag() -> impl Iterator<Item = (&'static Controller, &'static str)> {
-    CONTROLLERS
-        .iter()
-        .filter_map(|controller| controller.workers_flag.map(|flag| (controller, flag)))
+    controllers().filter_map(|controller| controller.workers_flag.map(|flag| (controller, flag)))
 }
 
 impl Args for Workers {
@@ -61,10 +59,7 @@ mod tests {
 
     fn workers(args: &[&str], name: &str) -> usize {
         let flags: Flags = parse(["manager"].iter().chain(args)).expect("valid");
-        let controller = CONTROLLERS
-            .iter()
-            .find(|controller| controller.name == name)
-            .expect(name);
+        let controller = controllers().find(|controller| controller.name == name).expect(name);
         flags.workers.of(controller)
     }
 

@@ -1,6 +1,7 @@
 //! The environment variables of the manager. An empty variable counts as absent.
 
 use super::SettingsError;
+use kruise_admission::CertStore;
 use kruise_api::names::{env, object};
 use std::{path::PathBuf, time::Duration};
 
@@ -71,15 +72,6 @@ pub const VARIABLES: [Variable; 12] = [
     variable(env::CACHE_MUTATION_DETECTOR, "", "accepted and ignored"),
     variable(env::KUBECONFIG, "", "kubeconfig files; `--kubeconfig` comes first"),
 ];
-
-/// Where certificates are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CertStore {
-    /// Only in the directory: for one replica.
-    Directory,
-    /// In the Secret, shared by all replicas.
-    Secret,
-}
 
 /// What the environment says.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,20 +13,24 @@ const ANYWHERE: [&str; 3] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn given_an_api_server_then_it_gets_ready_shows_metrics_and_ends_with_zero() {
+async fn given_an_api_server_without_our_objects_then_it_shows_itself_but_does_not_get_ready_and_ends_with_zero() {
     let place = tempfile::tempdir().expect("directory");
     let config = kubeconfig(place.path(), api_server().await);
     let log = format!("--protection-log-path={}", place.path().join("log").display());
     let config = format!("--kubeconfig={config}");
-    let mut manager = Running::start(PROGRAM, &[&ANYWHERE[..], &[&log, &config]].concat(), &[]);
+    let mut manager = Running::start(
+        PROGRAM,
+        &[&ANYWHERE[..], &[&log, &config]].concat(),
+        &[("WEBHOOK_PORT", &free_port())],
+    );
     let metrics = manager.listens("--metrics-addr").await;
     let health = manager.listens("--health-probe-addr").await;
-    let pprof = manager.listens("--pprof-addr").await;
+    let debug = manager.listens("--pprof-addr").await;
 
-    assert_eq!(get_until(health, "/readyz", 200), "ok");
+    manager.says("the API server is reached").await;
     assert_eq!(
-        get_until(health, "/readyz?verbose", 200),
-        "[+]api-server ok\nreadyz check passed\n"
+        get_until(health, "/readyz/webhook-ready", 500),
+        "the certificates of the webhooks are not ready yet\n"
     );
     assert_eq!(get_until(health, "/healthz/ping", 200), "ok");
     let text = get_until(metrics, "/metrics", 200);
@@ -34,14 +38,39 @@ async fn given_an_api_server_then_it_gets_ready_shows_metrics_and_ends_with_zero
         text.contains("kruise_build_info{component=\"kruise-manager\""),
         "{text}"
     );
-    get_until(pprof, "/debug/pprof/", 200);
-    get_until(pprof, "/debug/pprof/profile", 501);
+    get_until(debug, "/debug/pprof/", 200);
+    get_until(debug, "/debug/pprof/profile", 501);
+    get_until(debug, "/debug/plan", 200);
     assert!(place.path().join("log/protection.log").exists());
 
     manager.signal("TERM");
     let (status, said) = manager.ends().await;
     assert_eq!(status.code(), Some(0), "{said}");
     assert!(said.contains("SIGTERM received, stopping"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn given_webhooks_that_cannot_be_set_up_in_time_then_it_ends_with_one_and_says_why() {
+    let place = tempfile::tempdir().expect("directory");
+    let config = format!("--kubeconfig={}", kubeconfig(place.path(), api_server().await));
+    let log = format!("--protection-log-path={}", place.path().display());
+    let soon = "--webhook-initialize-timeout=100ms";
+    let args = [&ANYWHERE[..], &[&log, &config, soon]].concat();
+    let (code, said) = refusal(PROGRAM, &args, &[("WEBHOOK_PORT", &free_port())]).await;
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("the webhooks were not ready within 100ms"), "{said}");
+
+    let taken = TcpListener::bind("0.0.0.0:0").expect("a port");
+    let port = taken.local_addr().expect("address").port().to_string();
+    let (code, said) = refusal(PROGRAM, &args, &[("WEBHOOK_PORT", &port)]).await;
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains(&format!("cannot listen on port {port}")), "{said}");
+}
+
+/// A port that nobody has.
+fn free_port() -> String {
+    let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
+    listener.local_addr().expect("address").port().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +83,7 @@ async fn given_a_server_that_never_answers_when_interrupted_then_it_ends_with_ze
     let health = manager.listens("--health-probe-addr").await;
     let body = get_until(health, "/readyz", 500);
     assert!(
-        body.contains("[-]api-server failed: the API server was not reached yet"),
+        body.contains("[-]webhook-ready failed: the certificates of the webhooks are not ready yet"),
         "{body}"
     );
     manager.signal("INT");
@@ -100,7 +129,8 @@ async fn given_a_port_in_use_then_flag_and_port_are_named_and_only_the_profiler_
     let config = format!("--kubeconfig={}", kubeconfig(place.path(), api_server().await));
     let log = format!("--protection-log-path={}", place.path().display());
     let pprof = format!("--pprof-addr={address}");
-    let mut manager = Running::start(PROGRAM, &[&ANYWHERE[..], &[&pprof, &log, &config]].concat(), &[]);
+    let args = [&ANYWHERE[..], &[&pprof, &log, &config]].concat();
+    let mut manager = Running::start(PROGRAM, &args, &[("WEBHOOK_PORT", &free_port())]);
     manager.says("going on without").await;
     manager.says("the API server is reached").await;
     manager.signal("TERM");
@@ -143,7 +173,7 @@ async fn given_the_json_format_then_every_line_is_an_object() {
     let config = format!("--kubeconfig={}", kubeconfig(place.path(), api_server().await));
     let log = format!("--protection-log-path={}", place.path().display());
     let args = [&ANYWHERE[..], &["--logging-format=json", "--v=4", &log, &config]].concat();
-    let mut manager = Running::start(PROGRAM, &args, &[]);
+    let mut manager = Running::start(PROGRAM, &args, &[("WEBHOOK_PORT", &free_port())]);
     manager.says("the API server is reached").await;
     manager.signal("TERM");
     let (_, said) = manager.ends().await;

@@ -56,6 +56,7 @@ pub struct Kind<K> {
     indexes: Vec<Index<K>>,
     labels: Option<String>,
     fields: Option<String>,
+    namespace: Option<String>,
     page_size: u32,
 }
 
@@ -81,6 +82,7 @@ impl<K> Kind<K> {
             indexes: Vec::new(),
             labels: None,
             fields: None,
+            namespace: None,
             page_size: PAGE_SIZE,
         }
     }
@@ -106,6 +108,13 @@ impl<K> Kind<K> {
         self
     }
 
+    /// Only objects of this namespace, whatever the cache as a whole is told.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
     /// Objects per page of a list.
     #[must_use]
     pub fn page_size(mut self, objects: u32) -> Self {
@@ -128,6 +137,10 @@ impl<K> Kind<K> {
 
     pub(super) fn indexes(&self) -> &[Index<K>] {
         &self.indexes
+    }
+
+    pub(super) fn only_in(&self) -> Option<&str> {
+        self.namespace.as_deref()
     }
 
     pub(super) fn watch_config(&self) -> kube::runtime::watcher::Config {

@@ -91,10 +91,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     fn stream(&self) -> BoxStream<'static, watcher::Result<Event<Decoded<K>>>> {
         let resource = self.store.resource().clone();
-        let api: Api<Decoded<K>> = if self.options.namespace.is_empty() || resource.scope == Scope::Cluster {
+        let namespace = self.store.kind().only_in().unwrap_or(&self.options.namespace);
+        let api: Api<Decoded<K>> = if namespace.is_empty() || resource.scope == Scope::Cluster {
             Api::all_with(self.client.clone(), &resource)
         } else {
-            Api::namespaced_with(self.client.clone(), &self.options.namespace, &resource)
+            Api::namespaced_with(self.client.clone(), namespace, &resource)
         };
         watcher(api, self.store.kind().watch_config()).boxed()
     }

@@ -94,7 +94,8 @@ impl LeaseMetrics {
         Ok(Self { master, is_leader })
     }
 
-    pub(super) fn leads(&self, leads: bool) {
+    /// Says whether this replica leads. The lease does so by itself; a process without one says it once.
+    pub fn leads(&self, leads: bool) {
         self.master.set(leads.into());
         self.is_leader.set(leads.into());
     }

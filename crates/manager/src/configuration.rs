@@ -1,0 +1,77 @@
+//! Keeps an eye on the ConfigMap `kruise-configuration`.
+//!
+//! What cannot be read is told when it is written, not when somebody needs it; the metric `kruise_configuration_errors` says how many values that are.
+
+use crate::{
+    Settings,
+    platform::{Platform, Watched},
+};
+use kruise_api::{configuration::Configuration, meta::Meta, names::object::CONFIGURATION};
+use kruise_runtime::{
+    cache::{Kind, Store},
+    resource::Resource,
+};
+use prometheus::{IntGauge, Registry};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use tracing::{error, info};
+
+/// The ConfigMap, in our own namespace. There is one at most.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ConfigurationMap {
+    metadata: Meta,
+    data: Option<BTreeMap<String, String>>,
+}
+
+impl Watched for ConfigurationMap {
+    fn kind(settings: &Settings) -> Kind<Self> {
+        Kind::projected(
+            Resource::namespaced("", "v1", "ConfigMap", "configmaps"),
+            |map: &Self| (&map.metadata).into(),
+            |map: &Self| (&map.metadata).into(),
+        )
+        .namespace(&settings.environment.namespace)
+        .fields(format!("metadata.name={CONFIGURATION}"))
+    }
+}
+
+impl ConfigurationMap {
+    /// What it says.
+    pub fn read(&self) -> Configuration {
+        Configuration::read(self.data.as_ref().unwrap_or(&BTreeMap::new()))
+    }
+}
+
+/// What the ConfigMap says now; nothing when there is none.
+pub fn current(store: &Store<ConfigurationMap>) -> Configuration {
+    match store.list().first() {
+        Some(map) => map.read(),
+        None => Configuration::read(&BTreeMap::new()),
+    }
+}
+
+/// Watches the ConfigMap and tells what is wrong with it.
+pub fn watch(platform: &mut Platform, registry: &Registry) -> prometheus::Result<Store<ConfigurationMap>> {
+    let errors = IntGauge::new(
+        "kruise_configuration_errors",
+        "Values of the ConfigMap kruise-configuration that cannot be read.",
+    )?;
+    registry.register(Box::new(errors.clone()))?;
+    let store = platform.store::<ConfigurationMap>();
+    store.subscribe(move |event| {
+        let configuration = event.new.map(|map| map.read());
+        let wrong = configuration.as_ref().map(Configuration::errors).unwrap_or_default();
+        errors.set(wrong.len() as i64);
+        for error in &wrong {
+            error!("{error}");
+        }
+        if wrong.is_empty() {
+            info!(
+                "{CONFIGURATION} is {}",
+                if event.new.is_some() { "read" } else { "gone" }
+            );
+        }
+    });
+    Ok(store)
+}

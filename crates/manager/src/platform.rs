@@ -1,0 +1,197 @@
+//! What controllers are built from: one cache, one door for writes, events, metrics.
+//!
+//! Everything is declared before anything runs. A kind is watched because a controller asked for its store, and for no other reason.
+
+mod watched;
+
+pub use watched::{
+    CLAIMS, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched,
+};
+
+use crate::Settings;
+use kruise_admission::descriptor;
+use kruise_api::{meta::Head, names::component::MANAGER_USER_AGENT};
+use kruise_runtime::{
+    admin::Plans,
+    cache::{Cache, CacheOptions, Store},
+    client::ServerVersion,
+    controller::{Controller, ControllerMetrics},
+    events::{self, EventWriter, Recorder},
+    expectations::{ExpectationMetrics, Expectations},
+    lease::Leadership,
+    queue::{Limits, Queue, QueueMetrics},
+    resource::{ObjectKey, Resource},
+    writer::{Writer, WriterMetrics, WriterOptions},
+};
+use kube::Client;
+use prometheus::Registry;
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+};
+
+/// Everything that controllers share.
+pub struct Platform {
+    settings: Arc<Settings>,
+    server: ServerVersion,
+    cache: Cache,
+    stores: HashMap<TypeId, Box<dyn Any + Send>>,
+    heads: HashMap<&'static Resource, Store<Head>>,
+    plans: Plans,
+    writer: Writer,
+    recorder: Recorder,
+    queues: QueueMetrics,
+    controllers: ControllerMetrics,
+    expectations: ExpectationMetrics,
+}
+
+impl Platform {
+    /// A platform without watches yet, and the writer of its events, which has to be run.
+    pub fn new(
+        settings: &Arc<Settings>,
+        client: Client,
+        server: ServerVersion,
+        plans: Plans,
+        leadership: Leadership,
+        writes: &WriterMetrics,
+        registry: &Registry,
+    ) -> prometheus::Result<(Self, EventWriter)> {
+        let options = CacheOptions {
+            namespace: settings.flags.api.namespace.clone(),
+            resync: settings.resync,
+            ..CacheOptions::default()
+        };
+        let rated = WriterOptions {
+            rate: settings.rate(),
+            ..WriterOptions::new(MANAGER_USER_AGENT)
+        };
+        // What happened is worth telling even when the lease is lost.
+        let telling = Writer::new(client.clone(), Leadership::always(), rated.clone(), writes.clone());
+        let (recorder, events) = events::recorder(telling.named("events"), MANAGER_USER_AGENT, "", registry)?;
+        let platform = Self {
+            settings: settings.clone(),
+            server,
+            cache: Cache::new(client.clone(), options, registry)?,
+            stores: HashMap::new(),
+            heads: HashMap::new(),
+            plans,
+            writer: Writer::new(client, leadership, rated, writes.clone()),
+            recorder,
+            queues: QueueMetrics::new(registry)?,
+            controllers: ControllerMetrics::new(registry)?,
+            expectations: ExpectationMetrics::new(registry)?,
+        };
+        Ok((platform, events))
+    }
+
+    /// What the process goes by.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// The API server's version.
+    pub fn server(&self) -> ServerVersion {
+        self.server
+    }
+
+    /// The objects of a kind, which is watched from now on. Whoever asks gets the same store.
+    pub fn store<K: Watched>(&mut self) -> Store<K> {
+        let known = self.stores.get(&TypeId::of::<K>());
+        if let Some(store) = known.and_then(|store| store.downcast_ref::<Store<K>>()) {
+            return store.clone();
+        }
+        let store = self.cache.watch(K::kind(&self.settings));
+        self.stores.insert(TypeId::of::<K>(), Box::new(store.clone()));
+        store
+    }
+
+    /// The objects of a kind of which only the metadata is read; it is watched from now on.
+    pub fn heads(&mut self, resource: &'static Resource) -> Store<Head> {
+        let cache = &mut self.cache;
+        let store = self.heads.entry(resource);
+        store.or_insert_with(|| cache.watch(watched::heads(resource))).clone()
+    }
+
+    /// Where controllers say what they would do.
+    pub fn plans(&self) -> &Plans {
+        &self.plans
+    }
+
+    /// Tells people what happened, under the name of the process.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// What one controller works with.
+    pub fn workplace(&self, controller: &'static descriptor::Controller) -> Workplace {
+        let name = controller.name;
+        let limits = if controller.rate_limited {
+            self.settings.limits()
+        } else {
+            Limits::default()
+        };
+        Workplace {
+            name,
+            workers: self.settings.flags.workers.of(controller),
+            queue: Queue::new(name, limits, &self.queues),
+            writer: self.writer.named(name),
+            recorder: self.recorder.named(name),
+            expectations: Expectations::new(name, self.settings.flags.api.expectation_timeout, &self.expectations),
+            metrics: self.controllers.clone(),
+        }
+    }
+
+    /// The cache with everything that was asked for; it has to be run.
+    pub fn into_cache(self) -> Cache {
+        self.cache
+    }
+}
+
+impl fmt::Debug for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Platform")
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What one controller works with, under its own name.
+#[derive(Debug)]
+pub struct Workplace {
+    name: &'static str,
+    workers: usize,
+    queue: Queue<ObjectKey>,
+    writer: Writer,
+    recorder: Recorder,
+    expectations: Expectations,
+    metrics: ControllerMetrics,
+}
+
+impl Workplace {
+    /// The keys that it has to look at.
+    pub fn queue(&self) -> &Queue<ObjectKey> {
+        &self.queue
+    }
+
+    /// Its door for writes; shut while this replica does not lead.
+    pub fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// Tells people what happened.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// The writes that the cache does not show yet.
+    pub fn expectations(&self) -> &Expectations {
+        &self.expectations
+    }
+
+    /// The loop that works off the queue.
+    pub fn controller(&self) -> Controller {
+        Controller::new(self.name, self.queue.clone(), self.workers, &self.metrics)
+    }
+}

@@ -1,0 +1,59 @@
+//! The plain HTTP endpoints of the process.
+
+use crate::cli::ProcessFlags;
+use kruise_admission::Readiness;
+use kruise_runtime::{
+    admin::{BindError, Checks, Listener, Plans, metrics_router, plan_router, pprof_router},
+    shutdown::Tasks,
+};
+use prometheus::Registry;
+use tracing::error;
+
+/// Sockets that listen and do not answer yet.
+pub(super) struct Endpoints {
+    metrics: Option<Listener>,
+    health: Option<Listener>,
+    debug: Option<Listener>,
+}
+
+impl Endpoints {
+    /// Listens where the flags say.
+    pub(super) async fn bind(flags: &ProcessFlags) -> Result<Self, BindError> {
+        let metrics = Listener::bind("--metrics-addr", &flags.metrics_addr).await?;
+        let health = Listener::bind("--health-probe-addr", &flags.health_probe_addr).await?;
+        let debug = if flags.enable_pprof {
+            Listener::bind("--pprof-addr", &flags.pprof_addr)
+                .await
+                .unwrap_or_else(|failure| {
+                    error!("{failure}; going on without");
+                    None
+                })
+        } else {
+            None
+        };
+        Ok(Self { metrics, health, debug })
+    }
+
+    /// Answers from now on. Plans can be added to what is returned.
+    pub(super) fn serve(self, tasks: &mut Tasks, registry: &Registry, readiness: &Readiness) -> Plans {
+        let readiness = readiness.clone();
+        let ready = Checks::default().with("webhook-ready", move || {
+            let readiness = readiness.clone();
+            async move { readiness.check().await }
+        });
+        let health = Checks::ping().router("healthz").merge(ready.router("readyz"));
+        let plans = Plans::default();
+        let debug = pprof_router().merge(plan_router(plans.clone()));
+        let stop = tasks.stop().clone();
+        for (name, listener, router) in [
+            ("metrics endpoint", self.metrics, metrics_router(registry.clone())),
+            ("health endpoint", self.health, health),
+            ("debug endpoint", self.debug, debug),
+        ] {
+            if let Some(listener) = listener {
+                tasks.spawn(name, listener.serve(router, stop.clone()));
+            }
+        }
+        plans
+    }
+}

@@ -1,0 +1,14 @@
+//! The whole manager against a real API server: several replicas in this process, installed and allowed to do what the chart says, and what may go wrong.
+//!
+//! Webhook configurations and CRDs belong to the whole cluster, so the tests run one after the other and take away what they put there.
+
+mod cluster {
+    mod chart;
+    mod cloneset;
+    mod crash;
+    mod election;
+    mod life;
+    mod restart;
+    mod storm;
+    mod world;
+}

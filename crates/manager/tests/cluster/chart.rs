@@ -1,0 +1,125 @@
+//! What the chart installs, as objects.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use kruise_testkit::{
+    eventually::{NotYet, eventually},
+    kubernetes,
+    progress::Progress,
+};
+use kube::{
+    Api, Client, Config, ResourceExt as _,
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::{Value, json};
+
+use super::world::PATIENCE;
+
+/// The kinds that the tests need; all would take longer.
+const CRDS: [&str; 4] = ["clonesets", "podunavailablebudgets", "sidecarsets", "statefulsets"];
+
+/// What the chart makes for this namespace, its webhooks narrowed down to another. What would run is left out.
+pub(super) fn rendered(system: &str, work: &str) -> Vec<Value> {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/kruise");
+    let output = Command::new(kubernetes::helm(&Progress::quiet()).unwrap())
+        .args(["template", "kruise"])
+        .arg(chart)
+        .args(["--set", &format!("installation.namespace={system}")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let mut objects: Vec<Value> = documents
+        .into_iter()
+        .filter(|object| is_wanted(object, system))
+        .collect();
+    for object in &mut objects {
+        let entries = object.get_mut("webhooks").and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten() {
+            entry["namespaceSelector"] = json!({"matchLabels": {"kubernetes.io/metadata.name": work}});
+        }
+    }
+    objects
+}
+
+fn is_wanted(object: &Value, system: &str) -> bool {
+    let is_of_hook = object["metadata"]["annotations"]["helm.sh/hook"].is_string();
+    let name = name(object);
+    let is_of_manager = name.starts_with("kruise-") && !name.contains("daemon");
+    match object["kind"].as_str().unwrap_or_default() {
+        "CustomResourceDefinition" => CRDS.iter().any(|plural| name.starts_with(&format!("{plural}."))),
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => true,
+        "ClusterRole" | "ClusterRoleBinding" => is_of_manager && !is_of_hook,
+        "Role" | "RoleBinding" | "Secret" | "Service" | "ServiceAccount" => {
+            object["metadata"]["namespace"] == system && is_of_manager && !is_of_hook
+        }
+        _ => false,
+    }
+}
+
+pub(super) fn carries_ca(object: &Value) -> bool {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    kind == "CustomResourceDefinition" || kind.ends_with("WebhookConfiguration")
+}
+
+pub(super) fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+pub(super) fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let (api_version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+pub(super) async fn apply(client: &Client, object: &Value) {
+    let (api, name) = (api(client, object), name(object));
+    let params = PatchParams::apply("tests").force();
+    let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
+    applied.unwrap_or_else(|error| panic!("{} {name}: {error}", object["kind"]));
+    if object["kind"] == "CustomResourceDefinition" {
+        eventually(PATIENCE, "the CRD is established", || async {
+            let live = api.get(&name).await?;
+            let conditions = live.data["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let established = conditions
+                .iter()
+                .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+            established.then_some(()).ok_or_else(|| NotYet::new(live.name_any()))
+        })
+        .await;
+    }
+}
+
+/// A kubeconfig with no more rights than the chart gives the manager.
+pub(super) fn as_service_account(kubeconfig: &Path, namespace: &str, folder: &Path) -> PathBuf {
+    let mut config = Kubeconfig::read_from(kubeconfig).unwrap();
+    for user in config.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
+        user.impersonate = Some(format!("system:serviceaccount:{namespace}:kruise-manager"));
+        user.impersonate_groups = Some(vec![
+            "system:serviceaccounts".to_owned(),
+            "system:authenticated".to_owned(),
+        ]);
+    }
+    let file = folder.join("kubeconfig");
+    std::fs::write(&file, serde_json::to_string(&config).unwrap()).unwrap();
+    file
+}
+
+pub(super) async fn config(kubeconfig: &Path) -> Config {
+    let file = Kubeconfig::read_from(kubeconfig).unwrap();
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .unwrap()
+}

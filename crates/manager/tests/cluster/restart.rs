@@ -1,0 +1,42 @@
+//! The API server itself goes away and comes back.
+
+use std::time::Duration;
+
+use kruise_testkit::{cluster::TestControlPlane, eventually::run_test, faults::Faults, progress::Progress};
+
+use super::world::World;
+
+#[test]
+fn given_the_api_server_is_killed_and_started_again_then_the_manager_goes_on() {
+    run_test(Duration::from_mins(4), async {
+        // Its own, as others use the shared one.
+        let mut control_plane = tokio::task::spawn_blocking(|| TestControlPlane::start(&Progress::quiet()).unwrap())
+            .await
+            .unwrap();
+        let world = World::on(&control_plane.kubeconfig(), "restart").await;
+        let replica = world.ready(&Faults::new(1)).await;
+        replica.leads().await;
+        world.gated_pod("before").await;
+        world.gets_condition("before").await;
+
+        let restarted = tokio::task::spawn_blocking(move || {
+            control_plane.restart_apiserver().unwrap();
+            control_plane
+        });
+        let control_plane = restarted.await.unwrap();
+        // Either it could keep the lease, or it ended as it must and the kubelet would start it again.
+        let replica = if replica.task.is_finished() {
+            let end = replica.task.await.unwrap().unwrap_err().to_string();
+            assert!(end.contains("the lease is lost"), "{end}");
+            world.ready(&Faults::new(2)).await
+        } else {
+            replica
+        };
+        world.gated_pod("after").await;
+        world.gets_condition("after").await;
+        world.try_pod().await.unwrap();
+        world.stop(replica).await;
+        drop(world);
+        drop(control_plane);
+    });
+}
