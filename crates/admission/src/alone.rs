@@ -1,7 +1,7 @@
 //! The webhook server by itself, with certificates of its own and without an API server behind it: for measuring.
 
 use crate::{
-    AdmissionError, Context, Templates,
+    AdmissionError, Context,
     certificates::{Artifacts, Decision, Renewal, Showing},
     descriptor::descriptors,
     dispatch::Dispatch,
@@ -36,8 +36,8 @@ impl Alone {
         };
         let metrics = Metrics::register(&Registry::new())?;
         let gates = Gates::default();
-        let templates = Templates::new(client, gates, true, metrics.template_checks.clone());
-        let dispatch = Dispatch::new(descriptors(), Context { gates, templates }, metrics);
+        let context = Context::new(client, gates, true, &metrics);
+        let dispatch = Dispatch::new(descriptors(), context, metrics);
         let renewal = Renewal {
             host: HOST.to_owned(),
             before: Duration::ZERO,

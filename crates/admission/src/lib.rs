@@ -5,12 +5,14 @@
 
 mod alone;
 mod certificates;
+mod cloneset;
 mod configurations;
 mod conversion;
 mod crds;
 pub mod descriptor;
 mod dispatch;
 mod endpoint;
+mod find_pods;
 mod metrics;
 mod pods;
 mod readiness;
@@ -22,6 +24,7 @@ mod upkeep;
 mod verdict;
 
 pub use alone::Alone;
+pub use find_pods::FindPods;
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};
@@ -29,6 +32,7 @@ pub use templates::{Judgement, Templates, Unchecked};
 pub use verdict::Verdict;
 
 use dispatch::Dispatch;
+use find_pods::ApiPods;
 use kruise_api::gates::Gates;
 use kube::Client;
 use metrics::Metrics;
@@ -48,6 +52,18 @@ use upkeep::{Progress, Upkeep};
 pub struct Context {
     pub gates: Gates,
     pub templates: Templates,
+    pub pods: Arc<dyn FindPods>,
+}
+
+impl Context {
+    fn new(client: Client, gates: Gates, allow_privileged: bool, metrics: &Metrics) -> Self {
+        let checks = metrics.template_checks.clone();
+        Self {
+            gates,
+            templates: Templates::new(client.clone(), gates, allow_privileged, checks),
+            pods: Arc::new(ApiPods(client)),
+        }
+    }
 }
 
 /// Why admission does not start, or ended.
@@ -85,13 +101,7 @@ impl Admission {
         stop: CancellationToken,
     ) -> Result<Self, AdmissionError> {
         let metrics = Metrics::register(registry)?;
-        let templates = Templates::new(
-            client.clone(),
-            gates,
-            settings.allow_privileged,
-            metrics.template_checks.clone(),
-        );
-        let context = Context { gates, templates };
+        let context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics);
         let dispatch = Arc::new(Dispatch::new(descriptor::descriptors(), context, metrics.clone()));
         let certificate = Arc::new(ServingCertificate::default());
         let port = settings.port;

@@ -11,13 +11,28 @@ pub(crate) fn mutate(request: &Request<'_>, context: &Context) -> Verdict {
     let Some(object) = request.object else {
         return Verdict::refuse(400, "there is no object to create");
     };
+    let suffix = name_suffix();
     let env = Env {
         gates: context.gates,
         namespace: &request.namespace,
         dry_run: request.dry_run.unwrap_or_default(),
+        name_suffix: &suffix,
     };
     match pod::mutate(object.get(), &env) {
         Ok(patch) => Verdict::change(patch),
-        Err(error) => Verdict::refuse(400, error.to_string()),
+        Err(error) => Verdict::refuse(error.code(), error.to_string()),
     }
+}
+
+/// Signs that make no words and are not mistaken for each other, as in every name that Kubernetes generates.
+const SIGNS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+fn name_suffix() -> String {
+    let sign = || {
+        SIGNS
+            .get(fastrand::usize(..SIGNS.len()))
+            .copied()
+            .map_or('x', char::from)
+    };
+    std::iter::repeat_with(sign).take(5).collect()
 }

@@ -6,7 +6,9 @@
 mod cluster {
     mod apply;
     mod certificates;
+    mod cloneset;
     mod conversion;
+    mod examples;
     mod external;
     mod installation;
     mod pods;

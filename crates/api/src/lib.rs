@@ -27,6 +27,7 @@ pub mod pod;
 pub mod raw;
 pub mod read;
 pub mod registry;
+pub mod revision;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod shared;

@@ -76,6 +76,15 @@ impl Meta {
     }
 }
 
+/// An object of which only the metadata is read.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Head {
+    /// Name, labels, owners and so on.
+    #[serde(deserialize_with = "or_empty")]
+    pub metadata: Meta,
+}
+
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -104,6 +104,9 @@ pub struct Container {
     /// Resources.
     #[serde(deserialize_with = "or_empty")]
     pub resources: Resources,
+    /// Resources whose change restarts the container.
+    #[serde(rename = "resizePolicy", deserialize_with = "wire::restarting")]
+    pub restarts_for: Box<[Text]>,
 }
 
 impl Container {
@@ -137,6 +140,13 @@ pub struct Resources {
     /// Requests.
     #[serde(deserialize_with = "or_empty")]
     pub requests: Pairs<Text>,
+}
+
+impl Shareable for Resources {
+    fn table() -> &'static Table<Arc<Self>> {
+        static RESOURCES: LazyLock<Table<Arc<Resources>>> = LazyLock::new(Table::default);
+        &RESOURCES
+    }
 }
 
 /// A taint that the Pod tolerates.

@@ -1,3 +1,181 @@
-//! CloneSet: stateless pods, updated in place where possible.
+//! CloneSet: Pods that are all alike, owned directly, and updated in place where possible.
+//!
+//! [`plan`] looks at a set once and says what to do now. In this order:
+//!
+//! 1. Pods that no longer match the selector are let go, and claims that no Pod needs are given up ([`claims`]).
+//! 2. The template gets its revision ([`revisions`]).
+//! 3. Images are pulled ahead of the update, if that is wanted ([`pre_download`]).
+//! 4. Pods are created or deleted ([`scale`]). Only if there is nothing to create or delete,
+//! 5. Pods are updated ([`update`]). So the number of Pods and their revisions never change in the same round.
+//! 6. Revisions beyond the history limit are removed.
+//! 7. The status is brought up to date ([`status`], [`conditions`]); if it is, names of Pods that are gone are taken
+//!    off `scaleStrategy.podsToDelete`. The set itself is written at most once per round.
+//!
+//! How many Pods that may be is the arithmetic of [`counts`]; which of them, of [`rank`] (deletion) and [`order`]
+//! (update). A set that is being deleted only has its status kept: everything it owns is garbage and collected as such.
 
+mod claims;
+mod conditions;
 pub mod convert;
+mod counts;
+mod create;
+pub mod default;
+mod explain;
+#[cfg(test)]
+mod fixtures;
+mod member;
+mod observed;
+mod order;
+mod pre_download;
+mod rank;
+mod revisions;
+mod round;
+mod scale;
+mod settle;
+mod status;
+#[cfg(test)]
+mod tests;
+mod update;
+pub mod validate;
+pub mod version;
+#[cfg(test)]
+mod world;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::names::condition::clone_set as condition;
+use serde_json::json;
+
+pub use observed::Observed;
+
+use crate::plan::{
+    Action, Chain, Env, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target,
+    Why,
+};
+use crate::shared::availability::Availability;
+use crate::shared::pod_change::whole_seconds;
+use crate::shared::revision;
+use round::Round;
+
+const DEFAULT_HISTORY_LIMIT: i32 = 10;
+
+/// What to do for a CloneSet now.
+pub fn plan(observed: &Observed, env: &Env) -> Plan {
+    let mut plan = Plan::default();
+    let round = match Round::of(observed, env) {
+        Ok(round) => round,
+        Err(message) => {
+            plan.why.push(Why::Invalid { message });
+            return plan;
+        }
+    };
+    let is_deleting = observed.set.metadata.deletion_timestamp.is_some();
+    let failure = if is_deleting {
+        plan.why.push(Why::Deleting);
+        None
+    } else {
+        let failure = act(&round, &mut plan);
+        explain::explain(&round, &mut plan);
+        failure
+    };
+    write_status(&round, failure.as_deref(), &mut plan);
+    if plan.status.is_none() && !is_deleting {
+        prune_names(&round, &mut plan);
+    }
+    plan
+}
+
+/// True when the nodes' labels decide which Pods go first: only then they have to be observed.
+pub fn spreads_pods(set: &CloneSet) -> bool {
+    !round::spread_keys(set).is_empty()
+}
+
+/// Everything but the status. The answer is why the update cannot go on, if so.
+fn act(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
+    let mut released = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Stop);
+    for pod in &round.strangers {
+        released.push(claims::release(pod, &round.uid));
+    }
+    plan.push(released);
+    if !round.reuses_claims() {
+        claims::give_up(plan, &round.claims, &round.pods_by_id(), &round.uid, round.env.now);
+    }
+    round.revisions.store(plan);
+    pre_download::pre_download(round, plan);
+    let failure = if scale::scale(round, plan) {
+        None
+    } else {
+        update::update(round, plan)
+    };
+    let in_use = round.members.iter().map(|member| revision::of_pod(member.pod));
+    let limit = round.set.spec.revision_history_limit.unwrap_or(DEFAULT_HISTORY_LIMIT);
+    round.revisions.truncate(in_use, limit, plan);
+    failure
+}
+
+fn write_status(round: &Round<'_>, failure: Option<&str>, plan: &mut Plan) {
+    let now = round.env.now;
+    let set = round.set;
+    let names = status::Names {
+        update: round.revisions.update.name(),
+        current: round.revisions.current.name(),
+        collisions: round.revisions.collisions,
+    };
+    let mut new = status::counted(set, &round.members, &names);
+    let last: &Outcome = &round.observed.last;
+    let scale = last.first(Phase::Claims).or_else(|| last.first(Phase::Scale));
+    if let Some(failed) = scale {
+        conditions::failed(&mut new.conditions, condition::FAILED_SCALE, &failed.message, now);
+    }
+    let update = last.first(Phase::Update).map(|failed| failed.message.as_str());
+    if let Some(message) = failure.or(update) {
+        conditions::failed(&mut new.conditions, condition::FAILED_UPDATE, message, now);
+    }
+    let before = set.status.as_ref().map_or("", |status| &status.update_revision);
+    if let Some(rest) = conditions::progress(&mut new, before, &set.spec, now) {
+        plan.wake(rest);
+    }
+    if let Some(rest) = until_available(round) {
+        plan.wake(rest);
+    }
+    plan.status = status::write(set, &new);
+}
+
+/// When the next Pod has been ready for long enough.
+fn until_available(round: &Round<'_>) -> Option<Duration> {
+    let rests = round.members.iter().filter_map(|member| match member.availability {
+        Availability::After(rest) => Some(whole_seconds(rest)),
+        _ => None,
+    });
+    rests.min()
+}
+
+/// Takes names of Pods that are gone off `podsToDelete`.
+fn prune_names(round: &Round<'_>, plan: &mut Plan) {
+    let listed = &round.set.spec.scale_strategy.pods_to_delete;
+    let there: BTreeSet<&str> = round.members.iter().map(member::Member::name).collect();
+    let kept: Vec<&str> = listed
+        .iter()
+        .map(String::as_str)
+        .filter(|name| there.contains(name))
+        .collect();
+    if kept.len() == listed.len() {
+        return;
+    }
+    let list = if kept.is_empty() { json!(null) } else { json!(kept) };
+    let meta = &round.set.metadata;
+    let action = Action::Patch {
+        object: Target::new(ObjectKind::CloneSet, round.namespace(), &round.owner.name),
+        part: Part::Object,
+        patch: Patch::Merge(json!({ "spec": { "scaleStrategy": { "podsToDelete": list } } })),
+        preconditions: Preconditions {
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+        },
+    };
+    let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::GoOn);
+    step.push(Chain::of(action.into()));
+    plan.push(step);
+}

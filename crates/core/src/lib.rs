@@ -10,6 +10,7 @@ pub mod field_error;
 pub mod json_patch;
 pub mod nodeimage;
 pub mod persistentpodstate;
+pub mod plan;
 pub mod pod;
 pub mod pod_template;
 pub mod podunavailablebudget;

@@ -5,6 +5,7 @@
 //! | step | for | does |
 //! |---|---|---|
 //! | readiness gate | Pods of our workloads; with gate `KruisePodReadinessGate` every Pod | adds the readiness gate `KruisePodReady` |
+//! | launch priority | Pods whose containers have an order | holds each container until those before it are ready |
 //!
 //! The order is part of the contract: sidecars take part in the launch order only because they are injected before it.
 //! Steps change the Pod also in a dry run.
@@ -13,6 +14,7 @@
 //! asks for that, see [`Draft`].
 
 mod draft;
+mod launch_priority;
 mod readiness_gate;
 
 pub use draft::Draft;
@@ -29,6 +31,8 @@ pub struct Env<'a> {
     pub namespace: &'a str,
     /// Nothing will come of it: what a step writes elsewhere must not be written.
     pub dry_run: bool,
+    /// Five random characters with which a generated name ends, when a step has to fix it.
+    pub name_suffix: &'a str,
 }
 
 /// Why a Pod cannot be judged.
@@ -40,11 +44,29 @@ pub enum PodError {
     /// Not even an object.
     #[error("the object is not a Pod: it does not begin with a brace")]
     NotAnObject,
+    /// A launch priority that is not a number.
+    #[error("container {container:?} has the launch priority {value:?}, which is not an integer")]
+    Priority {
+        /// The container.
+        container: String,
+        /// What it says.
+        value: String,
+    },
+}
+
+impl PodError {
+    /// The HTTP status with which the Pod is refused.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Malformed(_) | Self::NotAnObject => 400,
+            Self::Priority { .. } => 500,
+        }
+    }
 }
 
 type Step = fn(&mut Draft<'_>, &Env<'_>) -> Result<(), PodError>;
 
-const STEPS: &[Step] = &[readiness_gate::add];
+const STEPS: &[Step] = &[readiness_gate::add, launch_priority::add];
 
 /// Runs all steps on a new Pod, given as JSON, and tells what to change.
 pub fn mutate(pod: &str, env: &Env<'_>) -> Result<Vec<Operation>, PodError> {

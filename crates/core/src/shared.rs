@@ -1,6 +1,22 @@
 //! What more than one kind needs. Kind modules never import each other; they meet here.
 
+pub mod availability;
 pub mod cloneset_shape;
+pub mod container_hash;
 pub mod convert;
+#[cfg(test)]
+pub(crate) mod fixture;
+pub mod fnv;
+pub mod go_json;
+pub mod inplace;
+pub mod launch_priority;
+pub mod lifecycle;
+pub mod pod_change;
+pub mod predownload;
 pub mod quantity;
+pub mod readiness;
+pub mod revision;
+pub mod selector;
 pub mod tree;
+pub mod update_order;
+pub mod validate;

@@ -9,6 +9,8 @@
 //! 2. It returns a [`Part`]: what wakes it up ([`Part::wake`]), and what it does with a key ([`Part::new`]).
 //! 3. It may say what it would do with an object: [`Platform::plans`].
 
+mod cloneset;
+mod launch_priority;
 mod pod_readiness;
 
 use crate::platform::Platform;
@@ -27,7 +29,11 @@ use std::{fmt, future::Future};
 type Build = fn(&mut Platform, &'static Controller) -> Part;
 
 /// The controllers that exist.
-const BUILT: &[(&str, Build)] = &[(controller::POD_READINESS, pod_readiness::build)];
+const BUILT: &[(&str, Build)] = &[
+    (controller::CLONE_SET, cloneset::build),
+    (controller::CONTAINER_LAUNCH_PRIORITY, launch_priority::build),
+    (controller::POD_READINESS, pod_readiness::build),
+];
 
 /// A controller, ready to be started when this replica leads.
 pub struct Part {

@@ -3,6 +3,7 @@
 //! The process reads its flags and environment once into [`Settings`]. Every replica answers admission requests and keeps a warm cache; the one that leads runs the
 //! [`controllers`], which are built from what [`platform`] gives them. [`run`] is its life from start to end.
 
+mod apply;
 pub mod audit;
 pub mod cli;
 pub mod configuration;

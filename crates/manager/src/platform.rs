@@ -4,11 +4,13 @@
 
 mod watched;
 
-pub use watched::{PODS_BY_NODE, PODS_BY_OWNER, Watched};
+pub use watched::{
+    CLAIMS, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched,
+};
 
 use crate::Settings;
 use kruise_admission::descriptor;
-use kruise_api::names::component::MANAGER_USER_AGENT;
+use kruise_api::{meta::Head, names::component::MANAGER_USER_AGENT};
 use kruise_runtime::{
     admin::Plans,
     cache::{Cache, CacheOptions, Store},
@@ -18,7 +20,7 @@ use kruise_runtime::{
     expectations::{ExpectationMetrics, Expectations},
     lease::Leadership,
     queue::{Limits, Queue, QueueMetrics},
-    resource::ObjectKey,
+    resource::{ObjectKey, Resource},
     writer::{Writer, WriterMetrics, WriterOptions},
 };
 use kube::Client;
@@ -36,6 +38,7 @@ pub struct Platform {
     server: ServerVersion,
     cache: Cache,
     stores: HashMap<TypeId, Box<dyn Any + Send>>,
+    heads: HashMap<&'static Resource, Store<Head>>,
     plans: Plans,
     writer: Writer,
     recorder: Recorder,
@@ -72,6 +75,7 @@ impl Platform {
             server,
             cache: Cache::new(client.clone(), options, registry)?,
             stores: HashMap::new(),
+            heads: HashMap::new(),
             plans,
             writer: Writer::new(client, leadership, rated, writes.clone()),
             recorder,
@@ -101,6 +105,13 @@ impl Platform {
         let store = self.cache.watch(K::kind(&self.settings));
         self.stores.insert(TypeId::of::<K>(), Box::new(store.clone()));
         store
+    }
+
+    /// The objects of a kind of which only the metadata is read; it is watched from now on.
+    pub fn heads(&mut self, resource: &'static Resource) -> Store<Head> {
+        let cache = &mut self.cache;
+        let store = self.heads.entry(resource);
+        store.or_insert_with(|| cache.watch(watched::heads(resource))).clone()
     }
 
     /// Where controllers say what they would do.

@@ -4,6 +4,7 @@
 
 mod cluster {
     mod chart;
+    mod cloneset;
     mod crash;
     mod election;
     mod life;

@@ -42,16 +42,22 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&broadcastjob::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-cloneset",
-            Some("/mutate-apps-kruise-io-v1alpha1-cloneset"),
-            &[entry("mcloneset.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-cloneset",
-            Some("/validate-apps-kruise-io-v1alpha1-cloneset"),
-            &[entry("vcloneset.kb.io", CUD)],
-        )),
+        mutate: Some(Hook {
+            handler: Handler::Now(crate::cloneset::mutate),
+            ..hook(
+                "/mutate-apps-kruise-io-cloneset",
+                Some("/mutate-apps-kruise-io-v1alpha1-cloneset"),
+                &[entry("mcloneset.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Later(crate::cloneset::validate),
+            ..hook(
+                "/validate-apps-kruise-io-cloneset",
+                Some("/validate-apps-kruise-io-v1alpha1-cloneset"),
+                &[entry("vcloneset.kb.io", CUD)],
+            )
+        }),
         controllers: &[limited(tuned(controller::CLONE_SET, "cloneset-workers"))],
         ..kind(&cloneset::KIND)
     },

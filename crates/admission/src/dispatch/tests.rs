@@ -1,8 +1,5 @@
 use super::*;
-use crate::{
-    Templates,
-    descriptor::{Entry, Live, Needs, Operation, Reach, Resource, descriptors},
-};
+use crate::descriptor::{Entry, Live, Needs, Operation, Reach, Resource, descriptors};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use kruise_api::gates::{Gate, Gates};
 use proptest::prelude::*;
@@ -68,8 +65,8 @@ fn dispatch(descriptors: impl IntoIterator<Item = &'static Descriptor>) -> Dispa
     // Nobody is asked in these tests.
     let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
-    let templates = Templates::new(client, gates, true, metrics.template_checks.clone());
-    Dispatch::new(descriptors, Context { gates, templates }, metrics)
+    let context = Context::new(client, gates, true, &metrics);
+    Dispatch::new(descriptors, context, metrics)
 }
 
 async fn ask(dispatch: &Dispatch, path: &str, body: &[u8]) -> (u16, Value) {

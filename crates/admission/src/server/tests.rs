@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    Context, Templates,
+    Context,
     certificates::{Artifacts, Decision, Renewal, Showing},
     descriptor::descriptors,
     metrics::Metrics,
@@ -51,13 +51,8 @@ async fn start(artifacts: &Artifacts, farewell: Farewell) -> Service {
     let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
     let gates = Gates::default();
     let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
-    let templates = Templates::new(
-        kube::Client::try_from(config).unwrap(),
-        gates,
-        true,
-        metrics.template_checks.clone(),
-    );
-    let dispatch = Dispatch::new(descriptors(), Context { gates, templates }, metrics.clone());
+    let context = Context::new(kube::Client::try_from(config).unwrap(), gates, true, &metrics);
+    let dispatch = Dispatch::new(descriptors(), context, metrics.clone());
     let certificate = Arc::new(ServingCertificate::default());
     show(&certificate, artifacts);
     let server = Server::bind(0, Arc::new(dispatch), certificate.clone()).await.unwrap();

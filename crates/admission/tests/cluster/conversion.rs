@@ -36,7 +36,11 @@ fn given_an_object_of_the_older_version_then_it_is_read_and_written_in_either() 
             Ok(())
         })
         .await;
-        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "partition": "50%"}});
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {
+            "podUpdatePolicy": "InPlaceIfPossible", "partition": "50%",
+            // Written by the webhook, in the older version, before the conversion.
+            "maxUnavailable": "20%", "maxSurge": 0, "inPlaceUpdateStrategy": {},
+        }});
         let web = newer.get("web").await.unwrap();
         assert_eq!(web.data["spec"]["updateStrategy"], strategy);
         assert_eq!(

@@ -1,10 +1,11 @@
 //! What controllers read of a Pod's status.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::meta::Moment;
 use crate::meta::compact::ContainerId;
-use crate::text::Text;
+use crate::pod::Resources;
+use crate::text::{Common, Text};
 use crate::wire::or_empty;
 
 words! {
@@ -118,6 +119,13 @@ pub struct ContainerStatus {
     /// What it does now.
     #[serde(deserialize_with = "or_empty")]
     pub state: ContainerState,
+    /// Resources it runs with, as far as the kubelet says so.
+    #[serde(deserialize_with = "resources")]
+    pub resources: Option<Common<Resources>>,
+}
+
+fn resources<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Common<Resources>>, D::Error> {
+    Ok(Option::<Resources>::deserialize(from)?.map(Common::from))
 }
 
 /// What a container does.

@@ -1,6 +1,6 @@
 //! What a Pod's spec looks like on the wire, as far as we read it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{self as pod, Container, NodeTerm, RequiredNodes, Template, Toleration};
 use crate::meta::Pairs;
@@ -106,6 +106,24 @@ struct FieldRef {
 struct KeyRef {
     #[serde(deserialize_with = "or_empty")]
     key: Text,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ResizePolicy {
+    #[serde(deserialize_with = "or_empty")]
+    resource_name: Text,
+    #[serde(deserialize_with = "or_empty")]
+    restart_policy: Text,
+}
+
+/// Of the resize policies only those that restart the container.
+pub(super) fn restarting<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[Text]>, D::Error> {
+    let policies: Vec<ResizePolicy> = or_empty(from)?;
+    let restarting = policies
+        .into_iter()
+        .filter(|policy| policy.restart_policy == "RestartContainer");
+    Ok(restarting.map(|policy| policy.resource_name).collect())
 }
 
 impl From<PodSpec> for pod::PodSpec {

@@ -98,6 +98,11 @@ impl<'a> Draft<'a> {
         &self.head
     }
 
+    /// False when the Pod certainly has no such name in it. A quick look, for steps that most Pods have no use for.
+    pub fn may_mention(&self, name: &str) -> bool {
+        self.whole.is_some() || self.text.contains(name)
+    }
+
     /// Makes a change that needs no look at the rest of the Pod.
     pub fn change(&mut self, change: Operation) {
         if let Some(whole) = &mut self.whole {

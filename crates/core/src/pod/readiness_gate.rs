@@ -53,6 +53,7 @@ mod tests {
             gates,
             namespace: "default",
             dry_run: false,
+            name_suffix: "",
         }
     }
 

@@ -33,6 +33,34 @@ pub fn in_thousandths(text: &str) -> Option<String> {
     shown(rounded, family)
 }
 
+/// An amount in billionths, for comparison. `None` when the text is no quantity, or one beyond all bounds.
+pub fn nanos(text: &str) -> Option<i128> {
+    parse(text).map(|(nanos, _)| nanos)
+}
+
+/// As [`nanos`], of a JSON value: a quantity may be written as a number.
+pub fn of_value(value: &serde_json::Value) -> Option<i128> {
+    nanos(&text_of_value(value)?)
+}
+
+/// The text of a JSON value that is a quantity.
+pub fn text_of_value(value: &serde_json::Value) -> Option<String> {
+    let text = match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    nanos(&text).map(|_| text)
+}
+
+/// Whether two texts are the same amount. What is no quantity is compared as text.
+pub fn is_same(one: &str, other: &str) -> bool {
+    match (nanos(one), nanos(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one == other,
+    }
+}
+
 fn parse(text: &str) -> Option<(i128, Family)> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let number = unsigned

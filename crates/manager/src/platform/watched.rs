@@ -1,7 +1,7 @@
 //! How each kind is watched: which fields are kept, and by what objects are found.
 
 use crate::Settings;
-use kruise_api::pod::Pod;
+use kruise_api::{cloneset::v1beta1::CloneSet, meta::Head, names::group, pod::Pod, revision::ControllerRevision};
 use kruise_runtime::{
     cache::{Index, Kind, uid_key},
     resource::Resource,
@@ -38,4 +38,49 @@ impl Watched for Pod {
         .index(&PODS_BY_OWNER)
         .index(&PODS_BY_NODE)
     }
+}
+
+/// ControllerRevisions by their namespace: a workload also looks at those that nobody owns.
+pub const REVISIONS_BY_NAMESPACE: Index<ControllerRevision> =
+    Index::new("namespace", |revision, key| key(&revision.metadata.namespace));
+
+impl Watched for ControllerRevision {
+    fn kind(_: &Settings) -> Kind<Self> {
+        Kind::projected(
+            Resource::namespaced("apps", "v1", "ControllerRevision", "controllerrevisions"),
+            |revision: &Self| (&revision.metadata).into(),
+            |revision: &Self| (&revision.metadata).into(),
+        )
+        .index(&REVISIONS_BY_NAMESPACE)
+    }
+}
+
+impl Watched for CloneSet {
+    fn kind(_: &Settings) -> Kind<Self> {
+        Kind::of()
+    }
+}
+
+/// Claims, of which only the metadata is read.
+pub static CLAIMS: Resource = Resource::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
+/// Nodes, of which only the metadata is read.
+pub static NODES: Resource = Resource::cluster("", "v1", "Node", "nodes");
+/// ImagePullJobs, of which only the metadata is read.
+pub static IMAGE_PULL_JOBS: Resource = Resource::namespaced(group::APPS, "v1beta1", "ImagePullJob", "imagepulljobs");
+
+/// Objects of which only the metadata is read, by the UID of each owner.
+pub const HEADS_BY_OWNER: Index<Head> = Index::new("owner", |head, key| {
+    for owner in &head.metadata.owner_references.0 {
+        uid_key(&owner.uid, key);
+    }
+});
+
+/// A kind of which only the metadata is read.
+pub(super) fn heads(resource: &Resource) -> Kind<Head> {
+    Kind::projected(
+        resource.clone(),
+        |head: &Head| (&head.metadata).into(),
+        |head: &Head| (&head.metadata).into(),
+    )
+    .index(&HEADS_BY_OWNER)
 }

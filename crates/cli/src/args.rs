@@ -1,0 +1,152 @@
+//! The command line.
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::{path::PathBuf, time::Duration};
+
+/// Look at what OpenKruise's controllers do
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-kruise",
+    bin_name = "kubectl kruise",
+    version,
+    arg_required_else_help = true
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The same flags as kubectl has.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Connection {
+    /// Path to the kubeconfig file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context to use
+    #[arg(long, global = true)]
+    pub(crate) context: Option<String>,
+    /// Name of the kubeconfig cluster to use
+    #[arg(long, global = true)]
+    pub(crate) cluster: Option<String>,
+    /// Name of the kubeconfig user to use
+    #[arg(long, global = true)]
+    pub(crate) user: Option<String>,
+    /// Namespace of the object; that of the context when not given
+    #[arg(short, long, global = true)]
+    pub(crate) namespace: Option<String>,
+    /// How long one answer may take
+    #[arg(long, global = true, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    pub(crate) request_timeout: Duration,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what a controller does with an object now, and what holds it back
+    Explain(Explain),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  kubectl kruise explain cloneset web\n  kubectl kruise explain clone/web -n shop -o json"
+)]
+pub(crate) struct Explain {
+    /// Kind and name: `cloneset web`, or `cloneset/web`
+    #[arg(required = true, num_args = 1..=2, value_name = "KIND NAME")]
+    pub(crate) object: Vec<String>,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(crate) output: Output,
+    /// Ask the manager at this address instead of looking for it in the cluster, for example `http://localhost:8090`
+    #[arg(long, value_name = "URL")]
+    pub(crate) manager: Option<String>,
+    /// Namespace in which the manager runs
+    #[arg(long, value_name = "NAMESPACE", default_value = kruise_api::names::object::SYSTEM_NAMESPACE)]
+    pub(crate) manager_namespace: String,
+    /// Port of the manager's debug endpoint (its flag --pprof-addr)
+    #[arg(long, value_name = "PORT", default_value_t = 8090)]
+    pub(crate) manager_port: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
+/// As kubectl: a number of seconds, or a number with a unit.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.find(|sign: char| !sign.is_ascii_digit()) {
+        Some(at) => text.split_at(at),
+        None => (text, "s"),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} does not begin with a number"))?;
+    let (factor, most) = match unit {
+        "ms" => (1, u64::MAX),
+        "s" => (1_000, u64::MAX / 1_000),
+        "m" => (60_000, u64::MAX / 60_000),
+        _ => return Err(format!("{unit:?} is none of ms, s and m")),
+    };
+    match number {
+        0 => Err("it has to be more than nothing".to_owned()),
+        number if number > most => Err("it is too long".to_owned()),
+        number => Ok(Duration::from_millis(number * factor)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_may_stand_anywhere_as_with_kubectl() {
+        let args = Args::try_parse_from([
+            "kubectl-kruise",
+            "explain",
+            "cloneset",
+            "web",
+            "-n",
+            "shop",
+            "-o",
+            "json",
+            "--context=c",
+        ]);
+        let args = args.unwrap();
+        assert_eq!(args.connection.namespace.as_deref(), Some("shop"));
+        assert_eq!(args.connection.context.as_deref(), Some("c"));
+        let Command::Explain(explain) = args.command;
+        assert_eq!((explain.object.len(), explain.output), (2, Output::Json));
+        let args = Args::try_parse_from(["kubectl-kruise", "-n", "shop", "explain", "cloneset/web"]).unwrap();
+        assert_eq!(args.connection.namespace.as_deref(), Some("shop"));
+        assert!(Args::try_parse_from(["kubectl-kruise", "explain"]).is_err());
+        assert!(Args::try_parse_from(["kubectl-kruise", "explain", "a", "b", "c"]).is_err());
+    }
+
+    #[test]
+    fn times_are_read_as_kubectl_reads_them() {
+        for (text, time) in [
+            ("5", Some(5_000)),
+            ("250ms", Some(250)),
+            ("2s", Some(2_000)),
+            ("3m", Some(180_000)),
+            ("0", None),
+            ("", None),
+            ("s", None),
+            ("-1s", None),
+            ("5h", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615s", None),
+        ] {
+            assert_eq!(parse_time(text).ok(), time.map(Duration::from_millis), "{text}");
+        }
+    }
+}

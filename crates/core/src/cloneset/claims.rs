@@ -1,0 +1,137 @@
+//! Whose Pods and claims are whose.
+//!
+//! - A Pod of the set whose labels no longer match the selector is *released*: it loses its owner and lives on, and a
+//!   new Pod takes its place. Pods without owner are never taken.
+//! - A claim belongs to the Pod with the same instance id. With `enablePVCReuse`, the claims of a Pod that somebody
+//!   else removed wait for a new Pod, which then has the name of the old one. Without, they go with the Pod: a claim
+//!   whose Pod has ended or is on its way out gets that Pod as its owner, and one that has no Pod at all is deleted.
+//! - A claim that was made only just now is not deleted: its Pod may be on its way into our cache.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kruise_api::meta::{Head, Meta, Uid};
+use kruise_api::names::{event, label};
+use kruise_api::pod::Pod;
+use serde_json::{Value, json};
+
+use crate::plan::{Action, Chain, Event, ObjectKind, OnFailure, Pace, Phase, Plan, Preconditions, Step, Target, Write};
+use crate::shared::pod_change::whole_seconds;
+
+/// How long a claim without a Pod is left alone after it was made.
+const YOUNG: SignedDuration = SignedDuration::from_secs(30);
+
+/// The instance id that pairs a Pod with its claims.
+pub(super) fn instance_id(meta: &Meta) -> Option<&str> {
+    meta.label(label::POD_INSTANCE_ID).filter(|id| !id.is_empty())
+}
+
+/// Takes our name off a Pod that is no longer ours.
+pub(super) fn release(pod: &Pod, set: &Uid) -> Chain {
+    let patch = json!({ "metadata": { "ownerReferences": [without_owner(set)] } });
+    let target = Target::of(ObjectKind::Pod, &pod.metadata);
+    Chain::of(Action::patch(target, patch, Preconditions::unchanged(&pod.metadata)).into())
+}
+
+fn without_owner(owner: &Uid) -> Value {
+    json!({ "$patch": "delete", "uid": owner.to_string() })
+}
+
+/// The claims of a set by instance id.
+#[derive(Debug, Default)]
+pub(super) struct Claims<'a> {
+    by_id: BTreeMap<&'a str, Vec<&'a Meta>>,
+}
+
+impl<'a> Claims<'a> {
+    /// All claims that are not on their way out.
+    pub(super) fn of(claims: impl Iterator<Item = &'a Head>) -> Self {
+        let mut by_id: BTreeMap<&str, Vec<&Meta>> = BTreeMap::new();
+        for meta in claims.map(|claim| &claim.metadata).filter(|meta| !meta.is_deleting()) {
+            if let Some(id) = instance_id(meta) {
+                by_id.entry(id).or_default().push(meta);
+            }
+        }
+        for claims in by_id.values_mut() {
+            claims.sort_by(|one, other| one.name.cmp(&other.name));
+        }
+        Self { by_id }
+    }
+
+    /// The claims with this id.
+    pub(super) fn with_id(&self, id: &str) -> &[&'a Meta] {
+        self.by_id.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// True when there is a claim with this id and name.
+    pub(super) fn has(&self, id: &str, name: &str) -> bool {
+        self.with_id(id).iter().any(|claim| &*claim.name == name)
+    }
+
+    /// All ids, sorted.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> {
+        self.by_id.keys().copied()
+    }
+}
+
+/// Deletes a claim.
+pub(super) fn delete(claim: &Meta) -> Write {
+    let failed = Event::warning(event::FAILED_DELETE, format!("failed to delete claim {}", claim.name));
+    Write::from(Action::delete(ObjectKind::PersistentVolumeClaim, claim)).or_else(failed)
+}
+
+/// Gives up claims that no active Pod needs. `pods` are all Pods of the set by instance id, with whether they are
+/// active.
+pub(super) fn give_up(
+    plan: &mut Plan,
+    claims: &Claims<'_>,
+    pods: &BTreeMap<&str, (&Pod, bool)>,
+    set: &Uid,
+    now: Timestamp,
+) {
+    let mut step = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Stop);
+    for (id, metas) in &claims.by_id {
+        match pods.get(id) {
+            Some((_, true)) => {}
+            Some((pod, false)) => metas.iter().for_each(|claim| step.push(hand_over(claim, pod, set))),
+            None => {
+                for claim in metas {
+                    match young_for(claim, now) {
+                        Some(rest) => plan.wake(rest),
+                        None => step.push(Chain::of(delete(claim))),
+                    }
+                }
+            }
+        }
+    }
+    plan.push(step);
+}
+
+/// How much longer a claim is left alone because it is young.
+fn young_for(claim: &Meta, now: Timestamp) -> Option<Duration> {
+    let age = now.duration_since(claim.creation_timestamp?.timestamp());
+    let rest = YOUNG - age;
+    (rest.is_positive() && !age.is_negative()).then(|| whole_seconds(rest))
+}
+
+/// Makes a Pod the owner of a claim, instead of the set: it goes with the Pod.
+fn hand_over(claim: &Meta, pod: &Pod, set: &Uid) -> Chain {
+    let owner = json!({
+        "apiVersion": ObjectKind::Pod.api_version(), "kind": "Pod", "name": pod.metadata.name,
+        "uid": pod.metadata.uid.to_string(), "controller": true, "blockOwnerDeletion": true,
+    });
+    let patch = json!({ "metadata": { "ownerReferences": [without_owner(set), owner] } });
+    let target = Target::of(ObjectKind::PersistentVolumeClaim, claim);
+    let failed = Event::warning(
+        event::FAILED_UPDATE,
+        format!(
+            "failed to make pod {} the owner of claim {}",
+            pod.metadata.name, claim.name
+        ),
+    );
+    Chain::of(Write::from(Action::patch(target, patch, Preconditions::unchanged(claim))).or_else(failed))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use serde_json::json;
+
+use super::super::fixtures::{claim, env, from_parts, pod, revision, set, template};
+use super::super::plan;
+use crate::plan::{Action, ObjectKind, Plan};
+
+/// A set of one Pod, with these claims; what the plan does about claims.
+fn about_claims(reuse: bool, pods: &[super::super::fixtures::PodBuilder], claims: &[serde_json::Value]) -> Plan {
+    let mut set = set(&json!({ "replicas": 1, "scaleStrategy": { "enablePVCReuse": reuse } }));
+    set["status"] = json!({ "currentRevision": "web-old", "updateRevision": "web-old" });
+    let observed = from_parts(&set, pods, claims, &[revision("web-old", 1, &template("nginx:1"))]);
+    plan(&observed, &env())
+}
+
+fn writes(plan: &Plan) -> Vec<String> {
+    let claims = plan
+        .writes()
+        .filter(|action| action.object().kind == ObjectKind::PersistentVolumeClaim);
+    claims
+        .map(|action| match action {
+            Action::Delete { object, .. } => format!("delete {}", object.name),
+            Action::Patch { object, patch, .. } => format!("patch {} {}", object.name, patch.document()),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+#[test]
+fn a_claim_without_a_pod_is_deleted_unless_it_waits_for_a_new_one() {
+    let pods = [pod("web-a").ready().on("n")];
+    let claims = [claim("data", "a"), claim("data", "gone")];
+    assert_eq!(writes(&about_claims(false, &pods, &claims)), ["delete data-web-gone"]);
+    assert_eq!(writes(&about_claims(true, &pods, &claims)), [""; 0]);
+}
+
+#[test]
+fn a_claim_that_was_made_just_now_is_left_alone_for_a_while() {
+    let mut young = claim("data", "gone");
+    young["metadata"]["creationTimestamp"] = json!("2024-05-01T09:59:40Z");
+    let plan = about_claims(false, &[pod("web-a").ready().on("n")], &[young]);
+    assert_eq!(writes(&plan), [""; 0]);
+    assert_eq!(plan.wake_after, Some(std::time::Duration::from_secs(10)));
+}
+
+#[test]
+fn a_claim_whose_pod_is_ending_goes_with_that_pod() {
+    for ending in [pod("web-b").ready().on("n").deleting(), pod("web-b").phase("Failed")] {
+        let pods = [pod("web-a").ready().on("n"), ending];
+        let handed = writes(&about_claims(false, &pods, &[claim("data", "b")]));
+        assert_eq!(handed.len(), 1);
+        for part in [
+            "patch data-web-b",
+            r#""$patch":"delete","uid":"11111111"#,
+            r#""kind":"Pod","name":"web-b","uid":"uid-web-b""#,
+        ] {
+            assert!(handed[0].contains(part), "{part}: {handed:?}");
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_is_already_going_is_not_touched() {
+    let mut going = claim("data", "gone");
+    going["metadata"]["deletionTimestamp"] = json!("2024-05-01T09:00:00Z");
+    assert_eq!(
+        writes(&about_claims(false, &[pod("web-a").ready().on("n")], &[going])),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_released_pod_loses_only_our_reference_and_only_if_it_is_as_we_saw_it() {
+    let stranger = pod("web-x").ready().on("n").label("app", "other");
+    let plan = about_claims(false, &[pod("web-a").ready().on("n"), stranger], &[]);
+    let Some(Action::Patch {
+        object,
+        patch,
+        preconditions,
+        ..
+    }) = plan.writes().next()
+    else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(object.name, "web-x");
+    assert_eq!(preconditions.resource_version.as_deref(), Some("100"));
+    let reference = json!([{ "$patch": "delete", "uid": super::super::fixtures::SET_UID }]);
+    assert_eq!(
+        patch.document(),
+        &json!({ "metadata": { "ownerReferences": reference } })
+    );
+}

@@ -1,0 +1,338 @@
+//! How many Pods there may be: the arithmetic of scaling and updating.
+//!
+//! What the user wrote becomes absolute numbers first ([`Goal`]):
+//!
+//! | number | rule |
+//! |---|---|
+//! | partition | Pods that stay old. A percentage is rounded up, but anything below `100%` lets at least one Pod be updated |
+//! | surge | Pods above `replicas` during an update, rounded up; none while paused |
+//! | unavailable | Pods that may be missing during an update, 20% when not given. Rounded up without surge, down with it |
+//! | scale limit | Pods that may be unavailable while Pods are added; no limit when not given |
+//!
+//! Then Pods are counted ([`Tally`]) in two groups: *new* are at the update revision, *old* are all others. In each
+//! group a Pod is *leaving* (waits for its `preDelete` hook), or else *active*; of the active ones some are *named* for
+//! deletion, and of the rest some are *unavailable*.
+//!
+//! From both follow the [`Numbers`]: how many Pods to create, delete and update now. In words:
+//!
+//! - Old Pods above the partition and new Pods below their number are exchanged for each other, never more than are on
+//!   both sides.
+//! - With surge, replacements come first: for Pods that are named for deletion as far as too many would be unavailable
+//!   without them, for Pods to be updated as many as the surge allows.
+//! - A ready Pod is deleted only as long as enough others are available.
+//! - The partition goes back up only with the gate `CloneSetPartitionRollback`.
+
+use kruise_api::cloneset::v1beta1::{CloneSetSpec, RollingUpdate, UpdateStrategyType};
+use kruise_api::shared::IntOrPercent;
+use kruise_api::shared::int_or_percent::NotAPercentage;
+
+/// What the user asked for, in numbers. `i64` so that no sum can overflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Goal {
+    /// Pods that are wanted.
+    pub(super) replicas: i64,
+    /// Pods that stay at an old revision.
+    pub(super) partition: i64,
+    /// Pods above `replicas` during an update.
+    pub(super) surge: i64,
+    /// Pods that may be unavailable during an update.
+    pub(super) unavailable: i64,
+    /// Pods that may be unavailable while Pods are added.
+    pub(super) scale_limit: Option<i64>,
+}
+
+const DEFAULT_UNAVAILABLE_PERCENT: i64 = 20;
+
+impl Goal {
+    /// The numbers of a spec.
+    pub(super) fn of(spec: &CloneSetSpec) -> Self {
+        let replicas = spec.replicas.unwrap_or(1).max(0);
+        let scale_limit = spec.scale_strategy.max_unavailable.as_ref();
+        let scale_limit = scale_limit.map(|limit| share(limit, replicas, IntOrPercent::ceil_of));
+        let base = Self {
+            replicas: replicas.into(),
+            partition: 0,
+            surge: 0,
+            unavailable: i64::from(replicas) * DEFAULT_UNAVAILABLE_PERCENT / 100,
+            scale_limit,
+        };
+        match &spec.update_strategy.rolling_update {
+            Some(rolling) => base.with(rolling, replicas),
+            None => base,
+        }
+    }
+
+    fn with(self, rolling: &RollingUpdate, replicas: i32) -> Self {
+        let surge = match &rolling.max_surge {
+            Some(surge) if !rolling.paused => share(surge, replicas, IntOrPercent::ceil_of),
+            _ => 0,
+        };
+        let round = if surge > 0 {
+            IntOrPercent::floor_of
+        } else {
+            IntOrPercent::ceil_of
+        };
+        let default = IntOrPercent::from("20%");
+        let unavailable = rolling.max_unavailable.as_ref().unwrap_or(&default);
+        Self {
+            partition: partition(rolling.partition.as_ref(), replicas),
+            surge,
+            unavailable: share(unavailable, replicas, round),
+            ..self
+        }
+    }
+}
+
+/// `maxUnavailable`, a percentage rounded down whatever the surge.
+pub(super) fn unavailable_rounded_down(spec: &CloneSetSpec) -> i64 {
+    let rolling = spec.update_strategy.rolling_update.as_ref();
+    let default = IntOrPercent::from("20%");
+    let unavailable = rolling
+        .and_then(|rolling| rolling.max_unavailable.as_ref())
+        .unwrap_or(&default);
+    share(unavailable, spec.replicas.unwrap_or(1).max(0), IntOrPercent::floor_of)
+}
+
+type Round = fn(&IntOrPercent, i32) -> Result<i32, NotAPercentage>;
+
+/// The share, at least 0. A text without `%` is read as if it had one, as users of older releases have it; what cannot
+/// be read is 0.
+fn share(value: &IntOrPercent, total: i32, round: Round) -> i64 {
+    let lenient = |_| match value {
+        IntOrPercent::Text(text) => round(&IntOrPercent::from(&*format!("{text}%")), total),
+        IntOrPercent::Int(count) => Ok(*count),
+    };
+    i64::from(round(value, total).or_else(lenient).unwrap_or(0).max(0))
+}
+
+/// Pods that stay old: between none and all, and all only when the user says so.
+pub(super) fn partition(partition: Option<&IntOrPercent>, replicas: i32) -> i64 {
+    let Some(partition) = partition else { return 0 };
+    let kept = partition.ceil_of(replicas).unwrap_or(0).clamp(0, replicas.max(0));
+    let says_all = match partition {
+        IntOrPercent::Int(_) => true,
+        IntOrPercent::Text(text) => &**text == "100%",
+    };
+    let kept = if !says_all && replicas > 1 && kept == replicas {
+        replicas - 1
+    } else {
+        kept
+    };
+    kept.into()
+}
+
+/// Pods that should be at the update revision, as the status says it. Without rolling update that is all.
+pub(super) fn expected_updated(spec: &CloneSetSpec) -> i64 {
+    let replicas = spec.replicas.unwrap_or(1).max(0);
+    let rolling = spec.update_strategy.rolling_update.as_ref();
+    let Some(given) = rolling.and_then(|rolling| rolling.partition.as_ref()) else {
+        return replicas.into();
+    };
+    if given.ceil_of(replicas).is_err() {
+        return 0;
+    }
+    i64::from(replicas) - partition(Some(given), replicas)
+}
+
+/// True when Pods are updated by the user, who deletes them.
+pub(super) fn is_on_delete(spec: &CloneSetSpec) -> bool {
+    spec.update_strategy.type_ == UpdateStrategyType::OnDelete
+}
+
+/// Pods of one group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Not leaving; named ones included.
+    pub(super) active: i64,
+    /// Active ones that are named for deletion.
+    pub(super) named: i64,
+    /// Active ones that are neither named nor available.
+    pub(super) unavailable: i64,
+    /// Waiting for their `preDelete` hook.
+    pub(super) leaving: i64,
+}
+
+/// The Pods of a set, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// At the update revision.
+    pub(super) new: Group,
+    /// At any other.
+    pub(super) old: Group,
+}
+
+impl Tally {
+    fn total(&self) -> i64 {
+        self.new.active + self.new.leaving + self.old.active + self.old.leaving
+    }
+
+    fn named(&self) -> i64 {
+        self.new.named + self.old.named
+    }
+
+    fn leaving(&self) -> i64 {
+        self.new.leaving + self.old.leaving
+    }
+
+    /// Leaving Pods are unavailable for certain; named ones are counted when they go.
+    fn unavailable(&self) -> i64 {
+        self.leaving() + self.new.unavailable + self.old.unavailable
+    }
+}
+
+/// What else decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Switches {
+    /// Pods may go back to the current revision: the gate is on, and the current revision is another than the update
+    /// revision.
+    pub(super) may_go_back: bool,
+    /// Leaving Pods do not count when scaling.
+    pub(super) exclude_leaving: bool,
+}
+
+/// How many Pods to create, delete and update now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Numbers {
+    /// Pods that are missing.
+    pub(super) missing: i64,
+    /// Of those, Pods that should be at the current revision.
+    pub(super) missing_old: i64,
+    /// Pods that may be created now.
+    pub(super) create: i64,
+    /// Pods that are too many.
+    pub(super) surplus: i64,
+    /// Of those, Pods that are not at the update revision.
+    pub(super) surplus_old: i64,
+    /// Ready Pods that may be deleted now.
+    pub(super) delete_ready: i64,
+    /// Pods to bring to the update revision; negative: to bring back to the current one.
+    pub(super) update: i64,
+    /// Pods that may be unavailable during the update.
+    pub(super) update_unavailable: i64,
+}
+
+impl Numbers {
+    /// The numbers that follow from what is wanted and what is there.
+    pub(super) fn of(goal: &Goal, tally: &Tally, switches: Switches) -> Self {
+        let exchange = Exchange::of(goal, tally, switches);
+        let surge = Surge::of(goal, tally, &exchange);
+        let excluded = |leaving: i64| if switches.exclude_leaving { leaving } else { 0 };
+        let total = tally.total();
+        let counted = total - excluded(tally.leaving());
+        let counted_old = tally.old.active + tally.old.leaving - excluded(tally.old.leaving);
+        let wanted = goal.replicas + surge.all;
+        let wanted_old = goal.partition + surge.old;
+
+        let missing = (wanted - counted).max(0);
+        let room = goal
+            .scale_limit
+            .map_or(i64::MAX, |limit| (limit - tally.unavailable()).max(0));
+        let surplus = (counted - tally.named() - wanted).max(0);
+        let above = total - goal.replicas;
+        let delete_ready = if tally.named() > 0 || surplus > 0 {
+            (goal.unavailable + above - tally.unavailable()).max(0)
+        } else {
+            0
+        };
+        let update = exchange.updates();
+        Self {
+            missing,
+            missing_old: (wanted_old - counted_old).max(0),
+            create: missing.min(room),
+            surplus,
+            surplus_old: (counted_old - tally.old.named - wanted_old).max(0),
+            delete_ready,
+            update,
+            update_unavailable: if update == 0 { 0 } else { goal.unavailable + above },
+        }
+    }
+}
+
+/// How far both groups are from what they should be: positive is too many.
+struct Exchange {
+    old: i64,
+    new: i64,
+}
+
+impl Exchange {
+    fn of(goal: &Goal, tally: &Tally, switches: Switches) -> Self {
+        let old = tally.old.active - goal.partition;
+        let new = tally.new.active - (goal.replicas - goal.partition);
+        if switches.may_go_back {
+            Self { old, new }
+        } else {
+            Self {
+                old: old.max(0),
+                new: new.min(0),
+            }
+        }
+    }
+
+    /// Pods to update: what is on both sides. When both groups are too small, or too large, that is for scaling to
+    /// mend.
+    fn updates(&self) -> i64 {
+        if self.old.signum() * self.new.signum() >= 0 {
+            0
+        } else if self.old.abs() <= self.new.abs() {
+            self.old
+        } else {
+            -self.new
+        }
+    }
+
+    /// Pods of one group that stand in for the other, and how many of them are old ones.
+    fn surge(&self) -> Surge {
+        if self.old.signum() * self.new.signum() >= 0 {
+            return Surge::default();
+        }
+        let (all, are_old) = if self.old.abs() <= self.new.abs() {
+            (self.old.abs(), self.old < 0)
+        } else {
+            (self.new.abs(), self.new > 0)
+        };
+        Surge {
+            all,
+            old: if are_old { all } else { 0 },
+        }
+    }
+}
+
+/// Pods above `replicas`.
+#[derive(Clone, Copy, Default)]
+struct Surge {
+    all: i64,
+    old: i64,
+}
+
+impl Surge {
+    fn of(goal: &Goal, tally: &Tally, exchange: &Exchange) -> Self {
+        if goal.surge <= 0 {
+            return Self::default();
+        }
+        let for_named = Self::for_named(goal, tally);
+        let for_update = exchange.surge();
+        let picked = if for_named.all >= for_update.all {
+            for_named
+        } else {
+            for_update
+        };
+        let all = picked.all.min(goal.surge);
+        Self {
+            all,
+            old: picked.old.min(all),
+        }
+    }
+
+    /// Stand-ins for named Pods, as far as too many would be unavailable without them.
+    fn for_named(goal: &Goal, tally: &Tally) -> Self {
+        let named = tally.named();
+        let all = (tally.unavailable() + named - goal.unavailable).clamp(0, named);
+        Self {
+            all,
+            old: (all - tally.new.named).max(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

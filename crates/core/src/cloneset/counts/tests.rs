@@ -1,0 +1,316 @@
+use kruise_api::cloneset::v1beta1::UpdateStrategy;
+use serde_json::json;
+
+use super::*;
+
+fn spec(replicas: i32, rolling: &serde_json::Value) -> CloneSetSpec {
+    let strategy: UpdateStrategy = serde_json::from_value(json!({ "rollingUpdate": rolling })).unwrap();
+    CloneSetSpec {
+        replicas: Some(replicas),
+        update_strategy: strategy,
+        ..CloneSetSpec::default()
+    }
+}
+
+fn goal(replicas: i32, rolling: &serde_json::Value) -> Goal {
+    Goal::of(&spec(replicas, rolling))
+}
+
+#[test]
+fn partitions_are_rounded_up_and_leave_one_pod_to_update_below_100_percent() {
+    let table = [
+        (json!(0), 10, 0),
+        (json!(3), 10, 3),
+        (json!(12), 10, 10),
+        (json!(-1), 10, 0),
+        (json!("50%"), 5, 3),
+        (json!("99%"), 3, 2),
+        (json!("100%"), 3, 3),
+        (json!("100.0%"), 3, 2),
+        (json!("150%"), 3, 2),
+        (json!("1%"), 1, 1),
+        (json!("33.3%"), 3, 1),
+        (json!("-10%"), 10, 0),
+        (json!("5"), 10, 0),
+        (json!("x"), 10, 0),
+        (json!(1), 0, 0),
+    ];
+    for (value, replicas, kept) in table {
+        let partitioned = goal(replicas, &json!({ "partition": value }));
+        assert_eq!(partitioned.partition, kept, "{value} of {replicas}");
+    }
+}
+
+#[test]
+fn surge_and_unavailable_are_rounded_as_users_know_it() {
+    // replicas, rolling update, surge, unavailable
+    let table = [
+        (10, json!({}), 0, 2),
+        (4, json!({}), 0, 1),
+        (4, json!({ "maxSurge": 1 }), 1, 0),
+        (4, json!({ "maxSurge": 1, "paused": true }), 0, 1),
+        (10, json!({ "maxSurge": "15%", "maxUnavailable": "15%" }), 2, 1),
+        (10, json!({ "maxUnavailable": "33.3%" }), 0, 4),
+        (10, json!({ "maxUnavailable": "33" }), 0, 4),
+        (10, json!({ "maxUnavailable": "many", "maxSurge": "many" }), 0, 0),
+        (10, json!({ "maxUnavailable": -3, "maxSurge": -1 }), 0, 0),
+        (10, json!({ "maxUnavailable": 3, "maxSurge": 0 }), 0, 3),
+    ];
+    for (replicas, rolling, surge, unavailable) in table {
+        let goal = goal(replicas, &rolling);
+        assert_eq!(
+            (goal.surge, goal.unavailable),
+            (surge, unavailable),
+            "{rolling} of {replicas}"
+        );
+    }
+    let on_delete = Goal::of(&CloneSetSpec {
+        replicas: Some(9),
+        ..CloneSetSpec::default()
+    });
+    assert_eq!((on_delete.partition, on_delete.surge, on_delete.unavailable), (0, 0, 1));
+    assert_eq!(Goal::of(&CloneSetSpec::default()).replicas, 1);
+    assert_eq!(Goal::of(&spec(-5, &json!({}))).replicas, 0);
+}
+
+#[test]
+fn the_scale_limit_is_rounded_up_and_absent_when_not_given() {
+    let limit = |value: serde_json::Value| {
+        let strategy = serde_json::from_value(json!({ "maxUnavailable": value })).unwrap();
+        Goal::of(&CloneSetSpec {
+            scale_strategy: strategy,
+            ..spec(10, &json!({}))
+        })
+        .scale_limit
+    };
+    assert_eq!(limit(json!(null)), None);
+    assert_eq!(limit(json!(2)), Some(2));
+    assert_eq!(limit(json!("15%")), Some(2));
+    assert_eq!(limit(json!("nonsense")), Some(0));
+}
+
+#[test]
+fn the_status_says_how_many_should_be_updated() {
+    let table = [
+        (json!({}), 10),
+        (json!({ "partition": 3 }), 7),
+        (json!({ "partition": "99%" }), 1),
+        (json!({ "partition": 20 }), 0),
+        (json!({ "partition": "x" }), 0),
+    ];
+    for (rolling, updated) in table {
+        assert_eq!(expected_updated(&spec(10, &rolling)), updated, "{rolling}");
+    }
+    assert_eq!(
+        expected_updated(&CloneSetSpec {
+            replicas: Some(4),
+            ..CloneSetSpec::default()
+        }),
+        4
+    );
+}
+
+fn group(active: i64, named: i64, unavailable: i64, leaving: i64) -> Group {
+    Group {
+        active,
+        named,
+        unavailable,
+        leaving,
+    }
+}
+
+const FORWARD: Switches = Switches {
+    may_go_back: false,
+    exclude_leaving: false,
+};
+
+fn numbers(goal: Goal, old: Group, new: Group) -> Numbers {
+    Numbers::of(&goal, &Tally { new, old }, FORWARD)
+}
+
+/// Rows of the table of worked numbers; 10 replicas unless said.
+#[test]
+fn given_ten_old_pods_and_no_surge_then_two_are_updated_at_a_time() {
+    let numbers = numbers(goal(10, &json!({})), group(10, 0, 0, 0), group(0, 0, 0, 0));
+    assert_eq!((numbers.update, numbers.update_unavailable), (10, 2));
+    assert_eq!((numbers.missing, numbers.surplus), (0, 0));
+}
+
+#[test]
+fn given_surge_then_the_additional_pods_come_first() {
+    let surge = goal(10, &json!({ "maxSurge": 2, "maxUnavailable": 0 }));
+    let start = numbers(surge, group(10, 0, 0, 0), group(0, 0, 0, 0));
+    assert_eq!((start.create, start.missing_old, start.update_unavailable), (2, 0, 0));
+    let unready = numbers(surge, group(10, 0, 0, 0), group(2, 0, 2, 0));
+    assert_eq!(
+        (unready.missing, unready.surplus, unready.update_unavailable),
+        (0, 0, 2)
+    );
+    let done = numbers(surge, group(2, 0, 0, 0), group(10, 0, 0, 0));
+    assert_eq!(
+        (done.update, done.surplus, done.surplus_old, done.delete_ready),
+        (0, 2, 2, 2)
+    );
+}
+
+#[test]
+fn given_recreation_with_surge_then_as_many_go_as_stand_in() {
+    let surge = goal(10, &json!({ "maxSurge": 2, "maxUnavailable": 0 }));
+    let labelled = numbers(surge, group(10, 2, 0, 0), group(2, 0, 0, 0));
+    assert_eq!((labelled.delete_ready, labelled.missing), (2, 0));
+    let gone = numbers(surge, group(8, 0, 0, 0), group(2, 0, 0, 0));
+    assert_eq!(gone.create, 2);
+}
+
+#[test]
+fn given_recreation_without_surge_then_the_budget_limits_deletions() {
+    let budget = goal(10, &json!({ "maxUnavailable": 2 }));
+    assert_eq!(numbers(budget, group(10, 2, 0, 0), group(0, 0, 0, 0)).delete_ready, 2);
+    assert_eq!(numbers(budget, group(8, 0, 0, 0), group(0, 0, 0, 0)).create, 2);
+}
+
+#[test]
+fn given_a_partition_then_the_rest_is_updated() {
+    let eight = goal(10, &json!({ "partition": 8 }));
+    assert_eq!(numbers(eight, group(10, 0, 0, 0), group(0, 0, 0, 0)).update, 2);
+    let all = goal(10, &json!({ "partition": 10, "maxSurge": 2 }));
+    let nothing = numbers(all, group(10, 0, 0, 0), group(0, 0, 0, 0));
+    assert_eq!((nothing.update, nothing.missing), (0, 0));
+}
+
+#[test]
+fn given_the_partition_is_raised_then_pods_go_back_only_with_the_gate() {
+    let raised = goal(10, &json!({ "partition": 6 }));
+    let tally = Tally {
+        old: group(2, 0, 0, 0),
+        new: group(8, 0, 0, 0),
+    };
+    assert_eq!(Numbers::of(&raised, &tally, FORWARD).update, 0);
+    let back = Switches {
+        may_go_back: true,
+        ..FORWARD
+    };
+    assert_eq!(Numbers::of(&raised, &tally, back).update, -4);
+}
+
+#[test]
+fn given_scaling_during_a_rollout_then_both_revisions_keep_their_share() {
+    let out = numbers(
+        goal(12, &json!({ "partition": "50%" })),
+        group(5, 0, 0, 0),
+        group(5, 0, 0, 0),
+    );
+    assert_eq!((out.create, out.missing_old), (2, 1));
+    let back = numbers(
+        goal(6, &json!({ "partition": 3 })),
+        group(5, 0, 0, 0),
+        group(5, 0, 0, 0),
+    );
+    assert_eq!((back.surplus, back.surplus_old), (4, 2));
+}
+
+#[test]
+fn given_too_many_pods_then_ready_ones_go_within_the_budget() {
+    let three = goal(3, &json!({ "maxUnavailable": 1 }));
+    let ready = numbers(three, group(0, 0, 0, 0), group(5, 0, 0, 0));
+    assert_eq!((ready.delete_ready, ready.surplus), (3, 2));
+    let unready = numbers(three, group(0, 0, 0, 0), group(5, 0, 2, 0));
+    assert_eq!((unready.delete_ready, unready.surplus), (1, 2));
+}
+
+#[test]
+fn given_named_pods_and_surge_then_a_stand_in_comes_first() {
+    let five = goal(5, &json!({ "maxUnavailable": 1, "maxSurge": 1 }));
+    let start = numbers(five, group(0, 0, 0, 0), group(5, 3, 0, 0));
+    assert_eq!(start.create, 1);
+    let stood_in = numbers(five, group(0, 0, 0, 0), group(6, 3, 1, 0));
+    assert_eq!((stood_in.missing, stood_in.delete_ready), (0, 1));
+}
+
+#[test]
+fn given_a_leaving_pod_then_it_is_replaced_at_once_only_when_it_does_not_count() {
+    let five = goal(5, &json!({}));
+    let tally = Tally {
+        old: group(0, 0, 0, 0),
+        new: group(4, 0, 0, 1),
+    };
+    assert_eq!(Numbers::of(&five, &tally, FORWARD).missing, 0);
+    let excluding = Switches {
+        exclude_leaving: true,
+        ..FORWARD
+    };
+    assert_eq!(Numbers::of(&five, &tally, excluding).create, 1);
+}
+
+#[test]
+fn given_a_scale_limit_then_only_so_many_are_created() {
+    let limited = Goal {
+        scale_limit: Some(2),
+        ..goal(10, &json!({}))
+    };
+    let start = numbers(limited, group(0, 0, 0, 0), group(5, 0, 0, 0));
+    assert_eq!((start.missing, start.create), (5, 2));
+    let full = numbers(limited, group(0, 0, 0, 0), group(7, 0, 2, 0));
+    assert_eq!((full.missing, full.create), (3, 0));
+}
+
+#[test]
+fn named_pods_do_not_count_as_unavailable_but_leaving_ones_do() {
+    let goal = goal(10, &json!({ "maxUnavailable": 3 }));
+    let numbers = numbers(goal, group(0, 0, 0, 0), group(9, 2, 0, 1));
+    assert_eq!(numbers.delete_ready, 2);
+}
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_group() -> impl Strategy<Value = Group> {
+        (0..20_i64, 0..20_i64, 0..20_i64, 0..5_i64).prop_map(|(active, named, unavailable, leaving)| {
+            let named = named.min(active);
+            let unavailable = unavailable.min(active - named);
+            Group {
+                active,
+                named,
+                unavailable,
+                leaving,
+            }
+        })
+    }
+
+    fn any_goal() -> impl Strategy<Value = Goal> {
+        let limit = proptest::option::of(0..20_i64);
+        (0..20_i64, 0..20_i64, 0..5_i64, 0..10_i64, limit).prop_map(
+            |(replicas, partition, surge, unavailable, scale_limit)| Goal {
+                replicas,
+                partition: partition.min(replicas),
+                surge,
+                unavailable,
+                scale_limit,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_stay_within_what_the_user_allows(
+            goal in any_goal(), old in any_group(), new in any_group(), back: bool, exclude: bool,
+        ) {
+            let tally = Tally { new, old };
+            let switches = Switches { may_go_back: back, exclude_leaving: exclude };
+            let numbers = Numbers::of(&goal, &tally, switches);
+            let counted = tally.total() - if exclude { tally.leaving() } else { 0 };
+
+            prop_assert!(numbers.missing == 0 || numbers.surplus == 0, "{numbers:?}");
+            prop_assert!(counted + numbers.create <= counted.max(goal.replicas + goal.surge));
+            prop_assert!(numbers.create <= numbers.missing);
+            if let Some(limit) = goal.scale_limit {
+                prop_assert!(numbers.create <= (limit - tally.unavailable()).max(0));
+            }
+            prop_assert!(counted - tally.named() - numbers.surplus >= goal.replicas.min(counted - tally.named()));
+            prop_assert!(numbers.update <= old.active && -numbers.update <= new.active);
+            prop_assert!(back || numbers.update >= 0);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Which Pod is updated first.
+//!
+//! Pods that do little good come first, so that an update harms as little as possible: without a node, then by phase
+//! (`Pending`, `Unknown`, `Running`), not ready, only recently ready, restarted often (first regular containers, then
+//! restartable init containers), young. What the user says about priorities goes over that, then Pods with certain
+//! labels are scattered, and Pods that wait for their `inPlaceUpdate` hook already stay in front.
+
+use std::cmp::Ordering;
+
+use kruise_api::cloneset::v1beta1::RollingUpdate;
+use kruise_api::pod::Pod;
+
+use super::member::Member;
+use super::rank::{later_or_unknown, placement, restarts};
+use crate::shared::availability::READY;
+use crate::shared::lifecycle::State;
+use crate::shared::update_order::{by_priority, scattered};
+
+/// The candidates in the order in which they are updated; `all` are all Pods of the set.
+pub(super) fn ordered<'r, 'a>(
+    mut candidates: Vec<&'r Member<'a>>,
+    all: &'r [Member<'a>],
+    rolling: Option<&RollingUpdate>,
+) -> Vec<&'r Member<'a>> {
+    candidates.sort_by(|one, other| harm(one.pod, other.pod));
+    if let Some(rolling) = rolling {
+        by_priority(&mut candidates, rolling.priority_strategy.as_ref(), label);
+        if !rolling.scatter_strategy.is_empty() {
+            let all: Vec<&Member<'_>> = all.iter().collect();
+            candidates = scattered(&candidates, &all, &rolling.scatter_strategy, label);
+        }
+    }
+    candidates.sort_by_key(|member| member.state != State::PreparingUpdate);
+    candidates
+}
+
+fn label<'m>(member: &'m &Member<'_>, key: &str) -> Option<&'m str> {
+    member.pod.metadata.label(key)
+}
+
+/// The Pod whose update harms least comes first.
+fn harm(one: &Pod, other: &Pod) -> Ordering {
+    let (ready, other_ready) = (one.status.is_true(READY), other.status.is_true(READY));
+    let since = |pod: &Pod| pod.status.condition(READY).and_then(|ready| ready.last_transition_time);
+    let by_time = || {
+        if ready && other_ready {
+            later_or_unknown(since(one), since(other))
+        } else {
+            Ordering::Equal
+        }
+    };
+    placement(one)
+        .cmp(&placement(other))
+        .then(ready.cmp(&other_ready))
+        .then_with(by_time)
+        .then_with(|| restarts(other).cmp(&restarts(one)))
+        .then_with(|| sidecar_restarts(other).cmp(&sidecar_restarts(one)))
+        .then_with(|| later_or_unknown(one.metadata.creation_timestamp, other.metadata.creation_timestamp))
+        .then_with(|| one.metadata.name.cmp(&other.metadata.name))
+}
+
+/// Restarts of the restartable init container that was restarted most.
+fn sidecar_restarts(pod: &Pod) -> i32 {
+    let sidecars = pod
+        .spec
+        .template
+        .init_containers
+        .iter()
+        .filter(|container| container.restart_policy == "Always");
+    let statuses = &pod.status.init_container_statuses;
+    let restarts = sidecars.filter_map(|container| statuses.iter().find(|status| status.name == container.name));
+    restarts.map(|status| status.restart_count).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::cloneset::fixtures::{PodBuilder, pod};
+    use crate::shared::availability::availability;
+    use crate::shared::lifecycle::state;
+
+    fn order(pods: &[PodBuilder], rolling: &serde_json::Value) -> Vec<String> {
+        let pods: Vec<Arc<Pod>> = pods.iter().map(PodBuilder::build).collect();
+        let now = "2024-05-01T10:00:00Z".parse().unwrap();
+        let members: Vec<Member<'_>> = pods
+            .iter()
+            .map(|pod| Member {
+                pod,
+                is_updated: false,
+                state: state(pod),
+                is_named: false,
+                is_ready: true,
+                availability: availability(pod, 0, now),
+            })
+            .collect();
+        let rolling = serde_json::from_value(rolling.clone()).unwrap();
+        let candidates = members.iter().collect();
+        let ordered = ordered(candidates, &members, Some(&rolling));
+        ordered.iter().map(|member| member.name().to_owned()).collect()
+    }
+
+    #[test]
+    fn pods_that_do_little_good_come_first() {
+        let pods = [
+            pod("j-old").ready().on("n").created("2024-01-01T00:00:00Z"),
+            pod("i-young").ready().on("n").created("2024-02-01T00:00:00Z"),
+            pod("h-restarted")
+                .ready()
+                .on("n")
+                .restarts(3)
+                .created("2024-01-01T00:00:00Z"),
+            pod("g-just-ready").ready().on("n").ready_at("2024-05-01T09:59:00Z"),
+            pod("f-unready").unready().on("n"),
+            pod("e-unknown").phase("Unknown").on("n"),
+            pod("d-pending").pending().on("n"),
+            pod("c-homeless").pending(),
+        ];
+        assert_eq!(
+            order(&pods, &json!({})),
+            [
+                "c-homeless",
+                "d-pending",
+                "e-unknown",
+                "f-unready",
+                "g-just-ready",
+                "h-restarted",
+                "i-young",
+                "j-old"
+            ]
+        );
+    }
+
+    #[test]
+    fn priorities_go_over_readiness_and_waiting_pods_over_priorities() {
+        let pods = [
+            pod("a").ready().on("n").label("group", "3"),
+            pod("b").unready().on("n").label("group", "1"),
+            pod("c").ready().on("n").label("group", "2").state("PreparingUpdate"),
+            pod("d").ready().on("n"),
+        ];
+        let strategy = json!({ "priorityStrategy": { "orderPriority": [{ "orderedKey": "group" }] } });
+        assert_eq!(order(&pods, &strategy), ["c", "d", "a", "b"]);
+    }
+
+    #[test]
+    fn scattered_pods_are_spread_over_the_others() {
+        let pods: Vec<_> = (0..6)
+            .map(|number| {
+                let pod = pod(&format!("p{number}")).ready().on("n");
+                if number < 3 { pod.label("hot", "yes") } else { pod }
+            })
+            .collect();
+        let strategy = json!({ "scatterStrategy": [{ "key": "hot", "value": "yes" }] });
+        assert_eq!(order(&pods, &strategy), ["p0", "p3", "p4", "p1", "p5", "p2"]);
+    }
+}

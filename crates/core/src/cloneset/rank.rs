@@ -1,0 +1,210 @@
+//! Which Pod goes first when there are too many.
+//!
+//! Earlier criteria win:
+//!
+//! 1. a Pod without a node before one with a node;
+//! 2. by phase: `Pending`, then `Unknown`, then `Running`;
+//! 3. a Pod that is not available before one that is, then one that is not ready before one that is;
+//! 4. the lower `controller.kubernetes.io/pod-deletion-cost`;
+//! 5. the Pod in the more crowded place (see below);
+//! 6. of two ready Pods the one that became ready later;
+//! 7. the one whose containers were restarted more often;
+//! 8. the younger one. And, so that the answer is always the same, by name.
+//!
+//! *Crowded*: without `topologySpreadConstraints` in the template, of several Pods on one node all but one rank higher
+//! than a Pod that is alone on its node. With constraints, the Pods of each value of a `topologyKey` get points, more
+//! for larger crowds, and the points of all constraints are added. Within a crowd the Pod that would go first anyway
+//! gets the most points. How strict a constraint is does not matter.
+//!
+//! Old and new Pods are ranked apart from each other.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, HashMap};
+
+use kruise_api::meta::{Labels, Moment};
+use kruise_api::names::{annotation, label};
+use kruise_api::pod::Pod;
+use kruise_api::pod::status::PodPhase;
+
+use super::member::Member;
+use crate::shared::availability::READY;
+
+/// Labels of nodes by name, and the node labels over which Pods are spread.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Topology<'a> {
+    /// Keys of the template's `topologySpreadConstraints`.
+    pub(super) keys: Vec<String>,
+    /// Labels of the nodes.
+    pub(super) nodes: HashMap<&'a str, &'a Labels>,
+}
+
+/// The Pods in the order in which they should go.
+pub(super) fn ranked<'a, 'b>(group: &[&'b Member<'a>], topology: &Topology<'_>) -> Vec<&'b Member<'a>> {
+    let crowds = crowds(group, topology);
+    let mut order: Vec<(f64, Key<'_>, &Member<'_>)> = group
+        .iter()
+        .zip(crowds)
+        .map(|(member, crowd)| (crowd, Key::of(member.pod), *member))
+        .collect();
+    order.sort_by(|(crowd, one, member), (other_crowd, other, other_member)| {
+        let placed = one.placement.cmp(&other.placement);
+        placed
+            .then(member.is_available().cmp(&other_member.is_available()))
+            .then(one.ready.cmp(&other.ready))
+            .then(one.cost.cmp(&other.cost))
+            .then(other_crowd.total_cmp(crowd))
+            .then_with(|| one.by_age(other))
+    });
+    order.into_iter().map(|(_, _, member)| member).collect()
+}
+
+/// What the criteria look at, read once per Pod.
+struct Key<'a> {
+    placement: (bool, u8),
+    ready: bool,
+    cost: i32,
+    ready_since: Option<Moment>,
+    restarts: i32,
+    created: Option<Moment>,
+    name: &'a str,
+}
+
+impl<'a> Key<'a> {
+    fn of(pod: &'a Pod) -> Self {
+        let ready = pod.status.condition(READY);
+        Self {
+            placement: placement(pod),
+            ready: pod.status.is_true(READY),
+            cost: deletion_cost(pod),
+            ready_since: ready.and_then(|ready| ready.last_transition_time),
+            restarts: restarts(pod),
+            created: pod.metadata.creation_timestamp,
+            name: &pod.metadata.name,
+        }
+    }
+
+    /// Criteria 6 to 8.
+    fn by_age(&self, other: &Self) -> Ordering {
+        let both_ready = self.ready && other.ready;
+        let ready_since = if both_ready {
+            later_or_unknown(self.ready_since, other.ready_since)
+        } else {
+            Ordering::Equal
+        };
+        ready_since
+            .then(other.restarts.cmp(&self.restarts))
+            .then(later_or_unknown(self.created, other.created))
+            .then(self.name.cmp(other.name))
+    }
+
+    /// All criteria but availability, with the given points for criterion 5.
+    fn within_crowd(&self, points: u32, other: &Self, other_points: u32) -> Ordering {
+        let placed = self.placement.cmp(&other.placement);
+        placed
+            .then(self.ready.cmp(&other.ready))
+            .then(self.cost.cmp(&other.cost))
+            .then(other_points.cmp(&points))
+            .then_with(|| self.by_age(other))
+    }
+}
+
+/// Criteria 1 and 2: whether the Pod has a node, and its phase.
+pub(super) fn placement(pod: &Pod) -> (bool, u8) {
+    let phase = match pod.status.phase {
+        PodPhase::Running => 2,
+        PodPhase::Unknown => 1,
+        _ => 0,
+    };
+    (!pod.spec.node_name.is_empty(), phase)
+}
+
+/// Restarts of the container that was restarted most.
+pub(super) fn restarts(pod: &Pod) -> i32 {
+    let counts = pod.status.container_statuses.iter().map(|status| status.restart_count);
+    counts.max().unwrap_or(0)
+}
+
+/// The later time first, an unknown one before all.
+pub(super) fn later_or_unknown(one: Option<Moment>, other: Option<Moment>) -> Ordering {
+    let key = |time: Option<Moment>| (time.is_some(), Reverse(time));
+    key(one).cmp(&key(other))
+}
+
+/// What the annotation says; 0 when it is not the plain form of a 32-bit number.
+fn deletion_cost(pod: &Pod) -> i32 {
+    let text = pod
+        .metadata
+        .annotation(annotation::POD_DELETION_COST)
+        .unwrap_or_default();
+    let is_plain = text == "0" || text.starts_with('-') || text.starts_with(|first: char| ('1'..='9').contains(&first));
+    if is_plain { text.parse().unwrap_or(0) } else { 0 }
+}
+
+/// Points for criterion 5, in the order of the group.
+fn crowds(group: &[&Member<'_>], topology: &Topology<'_>) -> Vec<f64> {
+    let keys: Vec<Key<'_>> = group.iter().map(|member| Key::of(member.pod)).collect();
+    let on_node = same_node(group, &keys);
+    if topology.keys.is_empty() {
+        return on_node.into_iter().map(f64::from).collect();
+    }
+    let mut points = vec![0.0; group.len()];
+    for key in &topology.keys {
+        let places = places(group, |pod| {
+            let labels = topology.nodes.get(&*pod.spec.node_name)?;
+            labels.get(key)
+        });
+        let weight = (f64::from(u32::try_from(places.len()).unwrap_or(u32::MAX)) + 2.0).ln();
+        let breaks_ties = key != label::NODE_HOSTNAME;
+        for crowd in places.into_values() {
+            let tie = |index: usize| {
+                if breaks_ties {
+                    on_node.get(index).copied().unwrap_or(0)
+                } else {
+                    0
+                }
+            };
+            for (index, place) in sorted(crowd, &keys, tie).into_iter().rev().zip(1_u32..) {
+                if let Some(points) = points.get_mut(index) {
+                    *points += f64::from(place) * weight;
+                }
+            }
+        }
+    }
+    points
+}
+
+/// For each Pod how many of its node's Pods should stay rather than it.
+fn same_node(group: &[&Member<'_>], keys: &[Key<'_>]) -> Vec<u32> {
+    let mut ranks = vec![0; group.len()];
+    let nodes = places(group, |pod| Some(&*pod.spec.node_name).filter(|node| !node.is_empty()));
+    for crowd in nodes.into_values().filter(|crowd| crowd.len() > 1) {
+        for (index, place) in sorted(crowd, keys, |_| 0).into_iter().rev().zip(0_u32..) {
+            if let Some(rank) = ranks.get_mut(index) {
+                *rank = place;
+            }
+        }
+    }
+    ranks
+}
+
+/// Places of the group's list by where the Pods are.
+fn places<'a>(group: &[&Member<'a>], place: impl Fn(&'a Pod) -> Option<&'a str>) -> BTreeMap<&'a str, Vec<usize>> {
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, member) in group.iter().enumerate() {
+        if let Some(place) = place(member.pod) {
+            places.entry(place).or_default().push(index);
+        }
+    }
+    places
+}
+
+fn sorted(mut crowd: Vec<usize>, keys: &[Key<'_>], tie: impl Fn(usize) -> u32) -> Vec<usize> {
+    crowd.sort_by(|&one, &other| match (keys.get(one), keys.get(other)) {
+        (Some(first), Some(second)) => first.within_crowd(tie(one), second, tie(other)),
+        _ => Ordering::Equal,
+    });
+    crowd
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Everything that the decisions of one round look at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::gates::Gate;
+use kruise_api::kind::Kind;
+use kruise_api::meta::Uid;
+use kruise_api::pod::Pod;
+use kruise_api::shared::lifecycle::Lifecycle;
+use serde_json::Value;
+
+use super::claims::{self, Claims};
+use super::counts::{Goal, Switches};
+use super::member::Member;
+use super::observed::Observed;
+use super::rank::Topology;
+use super::revisions::Revisions;
+use crate::plan::{Action, Chain, Env};
+use crate::shared::availability::{availability, is_active};
+use crate::shared::inplace;
+use crate::shared::lifecycle::{is_specified_delete, state};
+use crate::shared::pod_change::{Guard, PodChange};
+use crate::shared::revision::{self, Owner};
+use crate::shared::selector;
+
+/// One look at a CloneSet.
+#[derive(Debug)]
+pub(super) struct Round<'a> {
+    /// What was seen.
+    pub(super) observed: &'a Observed,
+    /// The set.
+    pub(super) set: &'a CloneSet,
+    /// Its UID.
+    pub(super) uid: Uid,
+    /// The set as owner of what is made.
+    pub(super) owner: Owner,
+    /// The surroundings.
+    pub(super) env: &'a Env,
+    /// What the user asked for, in numbers.
+    pub(super) goal: Goal,
+    /// The set's active Pods, by name.
+    pub(super) members: Vec<Member<'a>>,
+    /// Active Pods that are no longer the set's.
+    pub(super) strangers: Vec<&'a Pod>,
+    /// The set's claims.
+    pub(super) claims: Claims<'a>,
+    /// The revisions.
+    pub(super) revisions: Revisions<'a>,
+}
+
+impl<'a> Round<'a> {
+    /// Looks at everything once. Fails with a sentence when the set cannot be understood.
+    pub(super) fn of(observed: &'a Observed, env: &'a Env) -> Result<Self, String> {
+        let set = &*observed.set;
+        let uid = Uid::from(set.metadata.uid.as_deref().unwrap_or_default());
+        if uid.is_empty() {
+            return Err("the set has no UID".to_owned());
+        }
+        if selector::is_empty(&set.spec.selector) {
+            return Err("spec.selector chooses everything".to_owned());
+        }
+        let owner = Owner {
+            api_version: CloneSet::API_VERSION.to_owned(),
+            kind: CloneSet::KIND.to_owned(),
+            name: set.metadata.name.clone().unwrap_or_default(),
+            uid: uid.to_string(),
+        };
+        let revisions = Revisions::of(observed, &owner, &uid)?;
+        let mut round = Self {
+            observed,
+            set,
+            uid,
+            owner,
+            env,
+            goal: Goal::of(&set.spec),
+            members: Vec::new(),
+            strangers: Vec::new(),
+            claims: Claims::of(observed.claims.iter().map(|claim| &**claim)),
+            revisions,
+        };
+        round.look_at_pods();
+        Ok(round)
+    }
+
+    fn look_at_pods(&mut self) {
+        let listed = &self.set.spec.scale_strategy.pods_to_delete;
+        let listed: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
+        let active = self
+            .observed
+            .pods
+            .iter()
+            .filter(|pod| self.controls(pod) && is_active(pod));
+        let active: Vec<&Pod> = active.map(|pod| &**pod).collect();
+        let is_ours = |pod: &Pod| selector::matches(&self.set.spec.selector, |key| pod.metadata.label(key));
+        let (ours, strangers): (Vec<&Pod>, Vec<&Pod>) = active.into_iter().partition(|pod| is_ours(pod));
+        let mut members: Vec<Member<'_>> = ours.into_iter().map(|pod| self.member(pod, &listed)).collect();
+        members.sort_by(|one, other| one.name().cmp(other.name()));
+        self.members = members;
+        self.strangers = strangers;
+    }
+
+    fn member(&self, pod: &'a Pod, listed: &BTreeSet<&str>) -> Member<'a> {
+        let now = self.env.now;
+        Member {
+            pod,
+            is_updated: revision::is_at(pod, self.revisions.update.name()),
+            state: state(pod),
+            is_named: is_specified_delete(pod) || listed.contains(&*pod.metadata.name),
+            is_ready: availability(pod, 0, now).is_now(),
+            availability: availability(pod, self.set.spec.min_ready_seconds, now),
+        }
+    }
+
+    fn controls(&self, pod: &Pod) -> bool {
+        pod.metadata
+            .controller()
+            .is_some_and(|controller| controller.uid == self.uid)
+    }
+
+    /// All Pods of the set, ended and terminating ones too.
+    pub(super) fn all_pods(&self) -> impl Iterator<Item = &'a Pod> {
+        let pods = self.observed.pods.iter().map(|pod| &**pod);
+        pods.filter(|pod| self.controls(pod))
+    }
+
+    /// All Pods of the set by instance id, with whether they are active.
+    pub(super) fn pods_by_id(&self) -> BTreeMap<&'a str, (&'a Pod, bool)> {
+        let pods = self.all_pods();
+        pods.filter_map(|pod| Some((claims::instance_id(&pod.metadata)?, (pod, is_active(pod)))))
+            .collect()
+    }
+
+    /// The namespace.
+    pub(super) fn namespace(&self) -> &'a str {
+        self.set.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The set's hooks.
+    pub(super) fn lifecycle(&self) -> Option<&'a Lifecycle> {
+        self.set.spec.lifecycle.as_ref()
+    }
+
+    /// A new Pod takes the claims of one that was removed by somebody else.
+    pub(super) fn reuses_claims(&self) -> bool {
+        self.set.spec.scale_strategy.enable_pvc_reuse
+    }
+
+    /// The switches of the arithmetic.
+    pub(super) fn switches(&self) -> Switches {
+        let rollback = self.env.gates.enabled(Gate::CloneSetPartitionRollback);
+        Switches {
+            may_go_back: rollback && !self.revisions.are_same(),
+            exclude_leaving: self.env.settings.exclude_preparing_delete
+                || self.set.spec.scale_strategy.exclude_preparing_delete,
+        }
+    }
+
+    /// The labels that tell a Pod's revision.
+    pub(super) fn pod_labels(&self, revision: &str) -> BTreeMap<String, String> {
+        revision::clone_set_pod_labels(revision, self.env.gates)
+    }
+
+    /// Over which nodes the Pods are spread.
+    pub(super) fn topology(&self) -> Topology<'a> {
+        let keys = spread_keys(self.set);
+        let nodes = if keys.is_empty() { &[][..] } else { &self.observed.nodes };
+        Topology {
+            nodes: nodes
+                .iter()
+                .map(|node| (&*node.metadata.name, &node.metadata.labels))
+                .collect(),
+            keys,
+        }
+    }
+
+    /// The surroundings of updates in place.
+    pub(super) fn in_place_env(&self) -> inplace::Env {
+        inplace::Env {
+            now: self.env.now,
+            gates: self.env.gates,
+            has_resize: self.env.server.pod_resize,
+        }
+    }
+
+    /// The writes that change a Pod.
+    pub(super) fn change(&self, pod: &Pod, change: PodChange, guard: Guard) -> Chain {
+        let requests = change.requests(pod, guard, self.env.server.pod_resize);
+        requests
+            .into_iter()
+            .map(|patch| Action::patch_pod(pod, patch).into())
+            .collect()
+    }
+}
+
+/// The node labels over which the template spreads Pods.
+pub(super) fn spread_keys(set: &CloneSet) -> Vec<String> {
+    let template = set.spec.template.value();
+    let constraints = template
+        .pointer("/spec/topologySpreadConstraints")
+        .and_then(Value::as_array);
+    let keys = constraints
+        .into_iter()
+        .flatten()
+        .filter_map(|constraint| constraint.get("topologyKey")?.as_str());
+    keys.map(str::to_owned).collect()
+}

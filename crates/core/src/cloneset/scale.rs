@@ -1,0 +1,291 @@
+//! Creating and deleting Pods.
+//!
+//! In this order, and a round that has done something in one of the steps does nothing in the later ones:
+//!
+//! 1. Pods that wait for their `preDelete` hook come back, if they are needed after all. (Not when a hook makes Pods
+//!    not ready: then somebody has already acted on their leaving.)
+//! 2. Missing Pods are created, first those of the current revision, then those of the update revision; as many as
+//!    `scaleStrategy.maxUnavailable` allows. As long as Pods are missing, none is deleted.
+//! 3. Pods whose `preDelete` hook has let go are deleted.
+//! 4. Pods that are named for deletion go: those that are not ready at once, ready ones as long as enough are
+//!    available.
+//! 5. When there are too many, some are chosen (see [`super::rank`]) and go in the same way, but only when no deletion
+//!    is under way.
+//!
+//! A Pod with anything of its `preDelete` hook on it is not deleted but waits in `PreparingDelete`. With a Pod go its
+//! claims.
+//!
+//! A round that changes the number of Pods updates none: so the numbers always fit together.
+
+use std::collections::BTreeSet;
+
+use kruise_api::names::event;
+use kruise_api::pod::Pod;
+
+use super::counts::Numbers;
+use super::create::{Maker, fresh_ids};
+use super::member::Member;
+use super::rank::{Topology, ranked};
+use super::round::Round;
+use super::{claims, member};
+use crate::plan::{
+    Action, Chain, Event, Hook, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Preconditions, Step, Target, Why,
+    Write,
+};
+use crate::shared::availability::is_active;
+use crate::shared::lifecycle::{self, State};
+use crate::shared::pod_change::Guard;
+use kruise_api::gates::Gate;
+
+/// Plans the creation and deletion of Pods. True when there is something to do.
+pub(super) fn scale(round: &Round<'_>, plan: &mut Plan) -> bool {
+    if bring_back(round, plan) {
+        return true;
+    }
+    // A Pod that is about to be updated may count as updated, so that scaling in does not take the wrong ones.
+    let counts_early = round.env.gates.enabled(Gate::PreparingUpdateAsUpdate);
+    let is_new = |member: &Member<'_>| member.is_updated || counts_early && member.state == State::PreparingUpdate;
+    let tally = member::tally(&round.members, is_new);
+    let numbers = Numbers::of(&round.goal, &tally, round.switches());
+
+    if numbers.missing > 0 {
+        return create(round, &numbers, plan);
+    }
+    let leaving: Vec<&Member<'_>> = round.members.iter().filter(|member| member.is_leaving()).collect();
+    if delete(round, &leaving, i64::MAX, plan) {
+        return true;
+    }
+    let named: Vec<&Member<'_>> = round
+        .members
+        .iter()
+        .filter(|member| member.is_named && !member.is_leaving())
+        .collect();
+    if delete(round, &named, numbers.delete_ready, plan) {
+        return true;
+    }
+    if numbers.surplus == 0 {
+        return false;
+    }
+    if !leaving.is_empty() || !named.is_empty() {
+        let pods = leaving.iter().chain(&named).map(|member| member.name()).collect();
+        plan.why.push(Why::DeletionsUnderWay { pods });
+        return false;
+    }
+    let chosen = choose(round, &numbers, is_new);
+    delete(round, &chosen, numbers.delete_ready, plan)
+}
+
+/// Step 1.
+fn bring_back(round: &Round<'_>, plan: &mut Plan) -> bool {
+    let going = round
+        .members
+        .iter()
+        .filter(|member| member.is_named || member.is_leaving())
+        .count() as i64;
+    let staying = round.members.len() as i64 - going;
+    let mut needed = round.goal.replicas - staying;
+    let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
+    for member in round
+        .members
+        .iter()
+        .filter(|member| member.is_leaving() && !member.is_named)
+    {
+        if needed <= 0 {
+            break;
+        }
+        if let Some(change) = lifecycle::bring_back(member.pod, round.lifecycle(), round.env.now) {
+            step.push(round.change(member.pod, change, Guard::Version));
+            needed -= 1;
+        }
+    }
+    let modified = !step.chains.is_empty();
+    plan.push(step);
+    modified
+}
+
+/// Step 2.
+fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
+    if numbers.create < numbers.missing {
+        let limit = numbers.create;
+        let message = format!(
+            "scaling up is limited to {limit} of {} pods by scaleStrategy.maxUnavailable",
+            numbers.missing
+        );
+        plan.events.push(Event::warning(event::SCALE_UP_LIMITED, message));
+        plan.why.push(Why::ScaleUpLimited {
+            missing: numbers.missing as i32,
+            limit: limit as i32,
+        });
+    }
+    let ids = ids(round, usize::try_from(numbers.create).unwrap_or(0), plan);
+    if ids.is_empty() {
+        return false;
+    }
+    let maker = Maker {
+        owner: &round.owner,
+        namespace: round.namespace(),
+        spec: &round.set.spec,
+        claims: &round.claims,
+        now: round.env.now,
+    };
+    let old = usize::try_from(numbers.missing_old).unwrap_or(0).min(ids.len());
+    let mut step = Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Skip);
+    let (old_ids, new_ids) = ids.split_at_checked(old).unwrap_or((&[], &ids));
+    if !old_ids.is_empty() {
+        let current = &round.revisions.current;
+        let mould = maker.mould(&current.template(), &round.pod_labels(current.name()));
+        for id in old_ids {
+            step.push(maker.pod(&mould, id));
+        }
+    }
+    if !new_ids.is_empty() {
+        // Not from the revision's data: that has only the fields which count for its hash.
+        let template = round.set.spec.template.value();
+        let mould = maker.mould(&template, &round.pod_labels(round.revisions.update.name()));
+        for id in new_ids {
+            step.push(maker.pod(&mould, id));
+        }
+    }
+    plan.push(step);
+    true
+}
+
+/// Ids for new Pods. Those whose claims wait for a Pod come first; while the old Pod of that name is still going, its
+/// place is kept.
+fn ids(round: &Round<'_>, count: usize, plan: &mut Plan) -> Vec<String> {
+    let mut active: BTreeSet<&str> = BTreeSet::new();
+    let mut going: BTreeSet<&str> = BTreeSet::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    for pod in round.all_pods() {
+        let Some(id) = pod_id(pod) else { continue };
+        taken.insert(id);
+        if is_active(pod) {
+            active.insert(id);
+        } else if pod.metadata.is_deleting() {
+            going.insert(id);
+        }
+    }
+    let mut ids: Vec<String> = Vec::with_capacity(count);
+    let mut kept = PodNames::default();
+    if round.reuses_claims() {
+        let waiting: Vec<&str> = round.claims.ids().filter(|id| !active.contains(id)).collect();
+        ids.extend(
+            waiting
+                .iter()
+                .filter(|id| !taken.contains(*id))
+                .take(count)
+                .map(|id| (*id).to_owned()),
+        );
+        let places = waiting.iter().filter(|id| going.contains(*id)).take(count - ids.len());
+        for id in places {
+            kept.push(&kruise_api::names::pattern::clone_set_pod(&round.owner.name, id));
+        }
+    }
+    let fresh = count - ids.len() - kept.count();
+    if !kept.is_empty() {
+        plan.why.push(Why::NameTaken { pods: kept });
+    }
+    taken.extend(round.claims.ids());
+    ids.extend(fresh_ids(round.env.ids.clone(), &taken, fresh));
+    ids
+}
+
+/// The id of a Pod; of one without the label, the end of its name.
+fn pod_id(pod: &Pod) -> Option<&str> {
+    let in_name = pod.metadata.name.rsplit_once('-').map(|(_, id)| id);
+    claims::instance_id(&pod.metadata).or(in_name)
+}
+
+/// Step 5: which Pods are too many, in the order in which they go.
+fn choose<'r, 'a>(
+    round: &'r Round<'a>,
+    numbers: &Numbers,
+    is_new: impl Fn(&Member<'_>) -> bool,
+) -> Vec<&'r Member<'a>> {
+    let (new, old): (Vec<&Member<'_>>, Vec<&Member<'_>>) = round.members.iter().partition(|member| is_new(member));
+    let surplus = usize::try_from(numbers.surplus).unwrap_or(0);
+    let from_old = usize::try_from(numbers.surplus_old)
+        .unwrap_or(0)
+        .min(surplus)
+        .min(old.len());
+    let from_new = (surplus - from_old).min(new.len());
+    let topology = round.topology();
+    let mut chosen = first(old, from_old, &topology);
+    chosen.extend(first(new, from_new, &topology));
+    chosen
+}
+
+/// The first of a group; the order does not matter when all go.
+fn first<'r, 'a>(group: Vec<&'r Member<'a>>, count: usize, topology: &Topology<'_>) -> Vec<&'r Member<'a>> {
+    if count == 0 || count >= group.len() {
+        return if count == 0 { Vec::new() } else { group };
+    }
+    let mut ranked = ranked(&group, topology);
+    ranked.truncate(count);
+    ranked
+}
+
+/// Deletes Pods, of the ready ones at most so many. True when there is something to write.
+fn delete(round: &Round<'_>, members: &[&Member<'_>], mut ready: i64, plan: &mut Plan) -> bool {
+    let allowed = ready;
+    let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
+    let (mut waiting, mut hooked) = (PodNames::default(), PodNames::default());
+    for member in members {
+        if member.is_ready {
+            if ready <= 0 {
+                waiting.push(member.name());
+                continue;
+            }
+            ready -= 1;
+        }
+        match lifecycle::before_delete(member.pod, round.lifecycle(), round.env.now) {
+            None => step.push(removal(round, member)),
+            Some(change) => {
+                hooked.push(member.name());
+                step.push(round.change(member.pod, change, Guard::Version));
+            }
+        }
+    }
+    if !waiting.is_empty() {
+        plan.why.push(Why::DeleteBudget {
+            allowed: allowed as i32,
+            waiting,
+        });
+    }
+    if !hooked.is_empty() {
+        plan.why.push(Why::HookWaiting {
+            hook: Hook::PreDelete,
+            pods: hooked,
+        });
+    }
+    let modified = !step.chains.is_empty();
+    plan.push(step);
+    modified
+}
+
+/// Deletes a Pod and its claims. That it is not ready, or free to go, was true of this version of it.
+fn removal(round: &Round<'_>, member: &Member<'_>) -> Chain {
+    let meta = &member.pod.metadata;
+    let preconditions = if member.is_ready {
+        Preconditions::same(meta)
+    } else {
+        Preconditions::unchanged(meta)
+    };
+    let object = Target::of(ObjectKind::Pod, meta);
+    let write = Write::from(Action::Delete { object, preconditions })
+        .then(Event::normal(
+            event::SUCCESSFUL_DELETE,
+            format!("succeed to delete pod {}", meta.name),
+        ))
+        .or_else(Event::warning(
+            event::FAILED_DELETE,
+            format!("failed to delete pod {}", meta.name),
+        ));
+    let claims = claims::instance_id(meta).map_or(&[][..], |id| round.claims.with_id(id));
+    std::iter::once(write)
+        .chain(claims.iter().map(|claim| claims::delete(claim)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! What every Pod needs to go on with what it is doing, and what it waits for.
+
+use jiff::SignedDuration;
+
+use super::member::Member;
+use super::round::Round;
+use super::update::SettledPods;
+use crate::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Why};
+use crate::shared::inplace::{self, Settlement, Waits};
+use crate::shared::lifecycle::State;
+
+/// Plans what Pods need. `updates` is how many Pods are to be updated; negative when Pods go back.
+pub(super) fn settle<'r>(round: &'r Round<'_>, updates: i64, plan: &mut Plan) -> SettledPods<'r> {
+    let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
+    let mut waiting = Waiting::default();
+    let mut settled = SettledPods::default();
+    let env = round.in_place_env();
+    for member in &round.members {
+        // A Pod that waits for an update goes back when it is where it should be, or when no update is left.
+        let belongs = if member.is_updated { updates >= 0 } else { updates == 0 };
+        let settlement = Settlement {
+            lifecycle: round.lifecycle(),
+            has_states: true,
+            at_update_revision: belongs,
+            is_clone_set: true,
+        };
+        let next = inplace::settle(member.pod, &settlement, &env);
+        let chain: Chain = next
+            .requests
+            .into_iter()
+            .map(|request| Action::patch_pod(member.pod, request).into())
+            .collect();
+        if !chain.writes.is_empty() {
+            settled.written.insert(member.name());
+        }
+        let stays = next.state.is_none();
+        step.push(chain);
+        if let Some(Waits::Repair(unreadable)) = &next.waits {
+            let failure = format!("pod {}: {unreadable}", member.name());
+            settled.failure.get_or_insert(failure);
+        }
+        if let Some(Waits::Grace(rest)) = &next.waits {
+            plan.wake(*rest);
+        }
+        waiting.note(member, next.waits, stays, round);
+    }
+    plan.push(step);
+    waiting.explain(plan, round);
+    settled
+}
+
+/// Pods by what they wait for.
+#[derive(Default)]
+struct Waiting {
+    grace: PodNames,
+    grace_ends: Option<SignedDuration>,
+    containers: PodNames,
+    nodes: PodNames,
+    pre_update: PodNames,
+    post_update: PodNames,
+    pre_normal: PodNames,
+    unreadable: Vec<(String, String)>,
+}
+
+impl Waiting {
+    fn note(&mut self, member: &Member<'_>, waits: Option<Waits>, stays: bool, round: &Round<'_>) {
+        let name = member.name();
+        match waits {
+            Some(Waits::Grace(rest)) => {
+                self.grace.push(name);
+                let rest = SignedDuration::try_from(rest).unwrap_or(SignedDuration::MAX);
+                self.grace_ends = Some(self.grace_ends.map_or(rest, |earlier| earlier.min(rest)));
+            }
+            Some(Waits::Containers(_) | Waits::Ready(_)) => self.containers.push(name),
+            Some(Waits::Node) => self.nodes.push(name),
+            Some(Waits::Repair(unreadable)) => self.unreadable.push((unreadable.to_string(), name.to_owned())),
+            None if !stays => {}
+            None => match member.state {
+                State::PreparingUpdate => self.pre_update.push(name),
+                State::Updated => self.post_update.push(name),
+                State::PreparingNormal if round.lifecycle().is_some_and(|hooks| hooks.pre_normal.is_some()) => {
+                    self.pre_normal.push(name);
+                }
+                State::PreparingNormal => self.nodes.push(name),
+                _ => {}
+            },
+        }
+    }
+
+    fn explain(self, plan: &mut Plan, round: &Round<'_>) {
+        let mut say = |pods: PodNames, why: &dyn Fn(PodNames) -> Why| {
+            if !pods.is_empty() {
+                plan.why.push(why(pods));
+            }
+        };
+        let ends = self.grace_ends.unwrap_or_default();
+        let until = round.env.now.checked_add(ends).unwrap_or(jiff::Timestamp::MAX);
+        say(self.grace, &|pods| Why::InGrace { pods, until });
+        say(self.containers, &|pods| Why::WaitingForContainers { pods });
+        say(self.nodes, &|pods| Why::NotScheduled { pods });
+        for (hook, pods) in [
+            (Hook::PreUpdate, self.pre_update),
+            (Hook::PostUpdate, self.post_update),
+            (Hook::PreNormal, self.pre_normal),
+        ] {
+            say(pods, &|pods| Why::HookWaiting { hook, pods });
+        }
+        for (message, name) in self.unreadable {
+            say([&*name].into_iter().collect(), &|pods| Why::Unreadable {
+                pods,
+                message: message.clone(),
+            });
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a CloneSet's status says.
+//!
+//! - `replicas` are the active Pods: not ended and not on their way out. Pods that wait for a hook or are named for
+//!   deletion are among them.
+//! - *Ready* looks at the Pod's own conditions only; *available* also asks for `minReadySeconds` and for no lifecycle
+//!   hook in between.
+//! - `currentRevision` becomes `updateRevision` as soon as every wanted Pod is at it; it does not wait for readiness.
+//! - The status is written only when it says something new, and then as a patch of what changed.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use kruise_api::cloneset::CloneSetStatus;
+use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::document;
+use kruise_api::names::condition::clone_set::PROGRESSING;
+use serde_json::{Value, json};
+
+use super::counts;
+use super::member::Member;
+use crate::plan::{Action, ObjectKind, Part, Patch, Preconditions, Target};
+use crate::shared::availability;
+
+/// The status with the counts of now; conditions are those of before.
+pub(super) fn counted(set: &CloneSet, members: &[Member<'_>], revisions: &Names<'_>) -> CloneSetStatus {
+    let before = set.status.clone().unwrap_or_default();
+    let count = |of: &dyn Fn(&Member<'_>) -> bool| members.iter().filter(|member| of(member)).count() as i32;
+    let replicas = members.len() as i32;
+    let updated_replicas = count(&|member| member.is_updated);
+    let all_updated = updated_replicas == replicas && replicas == set.spec.replicas.unwrap_or(1);
+    let generation = set.metadata.generation.unwrap_or_default();
+    CloneSetStatus {
+        observed_generation: before.observed_generation.max(generation),
+        replicas,
+        ready_replicas: count(&|member| availability::is_ready(member.pod)),
+        available_replicas: count(&|member| member.is_available()),
+        updated_replicas,
+        updated_ready_replicas: count(&|member| member.is_updated && availability::is_ready(member.pod)),
+        updated_available_replicas: count(&|member| member.is_updated && member.is_available()),
+        expected_updated_replicas: counts::expected_updated(&set.spec) as i32,
+        update_revision: revisions.update.to_owned(),
+        current_revision: if all_updated {
+            revisions.update
+        } else {
+            revisions.current
+        }
+        .to_owned(),
+        collision_count: Some(revisions.collisions),
+        conditions: before.conditions,
+        label_selector: selector_text(&set.spec.selector),
+    }
+}
+
+/// The revisions that a status names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names<'a> {
+    /// The one that the spec asks for.
+    pub(super) update: &'a str,
+    /// The one that the last finished rollout reached.
+    pub(super) current: &'a str,
+    /// Times a name was already taken.
+    pub(super) collisions: i32,
+}
+
+/// The write that brings the stored status to this one; none when it says nothing new.
+pub(super) fn write(set: &CloneSet, new: &CloneSetStatus) -> Option<Action> {
+    let patch: Value = match &set.status {
+        Some(old) if !is_news(old, new) => return None,
+        Some(old) => document::changes(old, new).ok().flatten()?,
+        // A status that is not there yet is written whole: fields that are zero are required.
+        None => serde_json::to_value(new).ok()?,
+    };
+    let meta = &set.metadata;
+    Some(Action::Patch {
+        object: Target::new(
+            ObjectKind::CloneSet,
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+        ),
+        part: Part::Status,
+        patch: Patch::Merge(json!({ "status": patch })),
+        preconditions: Preconditions {
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+        },
+    })
+}
+
+/// Whether users would see a difference. Times and texts of conditions alone are none.
+fn is_news(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
+    let scalars = |status: &CloneSetStatus| CloneSetStatus {
+        conditions: Vec::new(),
+        collision_count: None,
+        ..status.clone()
+    };
+    scalars(old) != scalars(new) || condition_news(old, new)
+}
+
+/// A condition came, went, or changed its status; of `Progressing` the reason counts too.
+fn condition_news(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
+    let said = |status: &CloneSetStatus| {
+        let mut said: Vec<(String, String, String)> = status
+            .conditions
+            .iter()
+            .map(|condition| {
+                let is_progress = condition.type_ == PROGRESSING;
+                let reason = if is_progress {
+                    condition.reason.clone()
+                } else {
+                    String::new()
+                };
+                (condition.type_.clone(), condition.status.to_string(), reason)
+            })
+            .collect();
+        said.sort();
+        said
+    };
+    said(old) != said(new)
+}
+
+/// A selector as text, as `kubectl` takes it; requirements by key.
+pub(super) fn selector_text(selector: &LabelSelector) -> String {
+    let labels = selector.match_labels.iter().flatten();
+    let mut terms: Vec<(&str, String)> = labels
+        .map(|(key, value)| (key.as_str(), format!("{key}={value}")))
+        .collect();
+    let expressions = selector.match_expressions.iter().flatten();
+    terms.extend(expressions.map(|term| (term.key.as_str(), expression(term))));
+    terms.sort_by(|one, other| one.0.cmp(other.0));
+    terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}
+
+fn expression(term: &LabelSelectorRequirement) -> String {
+    let mut values = term.values.clone().unwrap_or_default();
+    values.sort();
+    let key = &term.key;
+    match term.operator.as_str() {
+        "In" => format!("{key} in ({})", values.join(",")),
+        "NotIn" => format!("{key} notin ({})", values.join(",")),
+        "DoesNotExist" => format!("!{key}"),
+        _ => key.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use serde_json::json;
+
+use super::super::fixtures::{env, observed, pod, rolling};
+use super::super::plan;
+use super::*;
+
+fn patch(observed: &super::super::Observed) -> Value {
+    match plan(observed, &env()).status {
+        Some(Action::Patch {
+            patch,
+            part: Part::Status,
+            ..
+        }) => patch.document()["status"].clone(),
+        Some(other) => panic!("{other:?}"),
+        None => Value::Null,
+    }
+}
+
+#[test]
+fn pods_are_counted_as_users_know_it() {
+    let pods = [
+        pod("web-a").ready().on("n").at("web-new"),
+        pod("web-b").ready().on("n").at("web-new").state("Updated"),
+        pod("web-c").unready().on("n").at("web-new"),
+        pod("web-d").ready().on("n").named(),
+        pod("web-e").ready().on("n").state("PreparingDelete"),
+        pod("web-f").ready().on("n").deleting(),
+        pod("web-g").phase("Failed"),
+        pod("web-h").phase("Succeeded"),
+    ];
+    let status = patch(&rolling(&json!({ "replicas": 5 }), &pods));
+    assert_eq!(
+        status,
+        json!({
+            "replicas": 5, "readyReplicas": 4, "availableReplicas": 2, "updatedReplicas": 3, "updatedReadyReplicas": 2,
+            "updatedAvailableReplicas": 1, "expectedUpdatedReplicas": 5, "labelSelector": "app=web",
+        })
+    );
+}
+
+#[test]
+fn the_current_revision_flips_without_waiting_for_readiness() {
+    let at_new = |name: &str| pod(name).unready().on("n").at("new");
+    let some = rolling(
+        &json!({}),
+        &[at_new("web-a"), at_new("web-b"), pod("web-c").ready().on("n")],
+    );
+    assert_eq!(patch(&some).get("currentRevision"), None);
+    let all = rolling(&json!({}), &[at_new("web-a"), at_new("web-b"), at_new("web-c")]);
+    assert_eq!(patch(&all)["currentRevision"], "web-new");
+    let too_few = rolling(
+        &json!({ "replicas": 4 }),
+        &[at_new("web-a"), at_new("web-b"), at_new("web-c")],
+    );
+    assert_eq!(patch(&too_few).get("currentRevision"), None);
+}
+
+#[test]
+fn a_status_that_is_not_there_is_written_whole() {
+    let mut observed = observed(&json!({}), &[]);
+    std::sync::Arc::make_mut(&mut observed.set).status = None;
+    let status = patch(&observed);
+    for field in [
+        "replicas",
+        "readyReplicas",
+        "availableReplicas",
+        "updatedReplicas",
+        "updatedReadyReplicas",
+        "collisionCount",
+    ] {
+        assert_eq!(status[field], 0, "{field}");
+    }
+    assert_eq!(status["updateRevision"], "web-old");
+}
+
+#[test]
+fn times_and_texts_of_conditions_alone_are_no_news() {
+    let failed = |message: &str| -> CloneSetStatus {
+        serde_json::from_value(json!({
+            "replicas": 1, "conditions": [{ "type": "FailedUpdate", "status": "True", "message": message }],
+        }))
+        .unwrap()
+    };
+    assert!(!is_news(&failed("a"), &failed("b")));
+    assert!(is_news(
+        &CloneSetStatus {
+            replicas: 1,
+            ..CloneSetStatus::default()
+        },
+        &failed("a")
+    ));
+    let collided = CloneSetStatus {
+        collision_count: Some(3),
+        ..failed("a")
+    };
+    assert!(!is_news(&failed("a"), &collided));
+    assert!(is_news(
+        &failed("a"),
+        &CloneSetStatus {
+            observed_generation: 2,
+            ..failed("a")
+        }
+    ));
+}
+
+#[test]
+fn a_selector_is_written_as_kubectl_takes_it() {
+    let selector: LabelSelector = serde_json::from_value(json!({
+        "matchLabels": { "b": "2", "z": "" },
+        "matchExpressions": [
+            { "key": "c", "operator": "In", "values": ["y", "x"] },
+            { "key": "a", "operator": "NotIn", "values": ["1"] },
+            { "key": "d", "operator": "Exists" },
+            { "key": "e", "operator": "DoesNotExist" },
+        ],
+    }))
+    .unwrap();
+    assert_eq!(selector_text(&selector), "a notin (1),b=2,c in (x,y),d,!e,z=");
+}
+
+#[test]
+fn an_old_condition_of_the_original_is_not_cleared() {
+    let mut observed = observed(&json!({ "replicas": 0 }), &[]);
+    let set = std::sync::Arc::make_mut(&mut observed.set);
+    let before: CloneSetStatus = serde_json::from_value(json!({
+        "observedGeneration": 1, "currentRevision": "web-old", "updateRevision": "web-old", "collisionCount": 0, "labelSelector": "app=web",
+        "conditions": [{ "type": "FailedUpdate", "status": "True", "message": "Operation cannot be fulfilled" }],
+    }))
+    .unwrap();
+    set.status = Some(before);
+    assert_eq!(patch(&observed), Value::Null);
+}

@@ -1,0 +1,129 @@
+//! What belongs to a set: claims, revisions, and Pods that no longer do.
+
+use serde_json::json;
+
+use super::super::world::World;
+use crate::plan::ObjectKind;
+use crate::plan::harness::name_of;
+
+fn with_claims(reuse: bool) -> World {
+    let claim = json!({ "metadata": { "name": "data" }, "spec": { "accessModes": ["ReadWriteOnce"] } });
+    World::new(&json!({
+        "replicas": 2, "volumeClaimTemplates": [claim], "scaleStrategy": { "enablePVCReuse": reuse },
+    }))
+}
+
+fn claims(world: &World) -> Vec<String> {
+    world
+        .cluster
+        .all(ObjectKind::PersistentVolumeClaim)
+        .map(name_of)
+        .collect()
+}
+
+#[test]
+fn given_reuse_when_a_pod_is_deleted_by_hand_then_it_comes_back_with_its_claim() {
+    let mut world = with_claims(true);
+    world.run();
+    let (pods, before) = (world.pod_names(), claims(&world));
+    assert_eq!(before.len(), 2);
+    world.cluster.delete(ObjectKind::Pod, &pods[0]);
+    let plan = world.round();
+    assert!(plan.writes().next().is_none(), "the old Pod is still there: {plan:?}");
+    world.run();
+    assert_eq!((world.pod_names(), claims(&world)), (pods, before));
+}
+
+#[test]
+fn given_no_reuse_when_a_pod_is_deleted_by_hand_then_its_claim_goes_with_it() {
+    let mut world = with_claims(false);
+    world.run();
+    world.cluster.pass(60);
+    let (pods, before) = (world.pod_names(), claims(&world));
+    world.cluster.delete(ObjectKind::Pod, &pods[0]);
+    world.run();
+    assert_eq!((world.pods().len(), claims(&world).len()), (2, 2));
+    assert!(!world.pod_names().contains(&pods[0]) && !claims(&world).contains(&before[0]));
+}
+
+#[test]
+fn given_scaling_in_then_claims_go_with_their_pods() {
+    for reuse in [true, false] {
+        let mut world = with_claims(reuse);
+        world.run();
+        world.edit_spec(&json!({ "replicas": 1 }));
+        world.run();
+        assert_eq!((world.pods().len(), claims(&world).len()), (1, 1), "reuse {reuse}");
+    }
+}
+
+#[test]
+fn given_a_pod_that_no_longer_matches_then_it_is_released_and_replaced() {
+    let mut world = World::new(&json!({}));
+    world.run();
+    let name = world.pod_names()[0].clone();
+    world.edit_pod(&name, |pod| pod["metadata"]["labels"]["app"] = json!("other"));
+    world.run();
+    assert_eq!(world.pods().len(), 4);
+    let released = world.cluster.get(ObjectKind::Pod, &name).unwrap();
+    assert_eq!(released["metadata"]["ownerReferences"], json!([]));
+}
+
+#[test]
+fn given_only_claim_templates_change_then_nothing_is_updated() {
+    let mut world = with_claims(false);
+    world.run();
+    let revision = world.status("updateRevision");
+    let more = json!({ "metadata": { "name": "more" }, "spec": { "accessModes": ["ReadWriteOnce"] } });
+    let data = json!({ "metadata": { "name": "data" }, "spec": { "accessModes": ["ReadWriteOnce"] } });
+    world.edit_spec(&json!({ "volumeClaimTemplates": [data, more] }));
+    let names = world.pod_names();
+    world.run();
+    assert_eq!(
+        (world.pod_names(), world.status("updateRevision"), claims(&world).len()),
+        (names, revision, 2)
+    );
+    world.edit_spec(&json!({ "replicas": 3 }));
+    world.run();
+    assert_eq!(claims(&world).len(), 4);
+}
+
+#[test]
+fn given_many_templates_then_only_as_many_old_revisions_stay_as_asked_for() {
+    let mut world = World::new(&json!({ "revisionHistoryLimit": 2 }));
+    for version in 0..6 {
+        world.image(&format!("nginx:{version}"));
+        world.run();
+    }
+    assert_eq!(world.cluster.all(ObjectKind::ControllerRevision).count(), 3);
+    // Back to one of them: no new revision, and the old one is the newest now.
+    world.image("nginx:4");
+    world.run();
+    assert_eq!(world.cluster.all(ObjectKind::ControllerRevision).count(), 3);
+    let newest = world
+        .cluster
+        .all(ObjectKind::ControllerRevision)
+        .max_by_key(|revision| revision["revision"].as_i64());
+    assert_eq!(newest.unwrap()["metadata"]["name"], world.status("updateRevision"));
+}
+
+#[test]
+fn given_the_name_of_a_revision_is_taken_then_another_name_is_found() {
+    let mut world = World::new(&json!({}));
+    let mut probe = world.clone();
+    probe.round();
+    let mut foreign = probe
+        .cluster
+        .all(ObjectKind::ControllerRevision)
+        .next()
+        .unwrap()
+        .clone();
+    foreign["metadata"]["ownerReferences"][0]["uid"] = json!("22222222-2222-4222-8222-222222222222");
+    foreign["data"] = json!({ "spec": {} });
+    let taken = foreign["metadata"]["name"].clone();
+    world.cluster.put(ObjectKind::ControllerRevision, foreign);
+    world.run();
+    assert_eq!(world.status("collisionCount"), 1);
+    assert_ne!(world.status("updateRevision"), taken);
+    assert_eq!(world.pods().len(), 3);
+}

@@ -1,0 +1,62 @@
+//! Images pulled ahead of an update, from the outside.
+
+use kruise_api::gates::Gate;
+use serde_json::json;
+
+use super::super::world::World;
+use crate::plan::ObjectKind;
+use crate::plan::harness::name_of;
+
+fn world(replicas: i32) -> World {
+    let mut world = World::new(&json!({ "replicas": replicas }));
+    world.env.gates = world.env.gates.with(Gate::PreDownloadImageForInPlaceUpdate, true);
+    world.env.settings.image_pull_jobs = true;
+    world.run();
+    world
+}
+
+fn jobs(world: &World) -> Vec<String> {
+    world.cluster.all(ObjectKind::ImagePullJob).map(name_of).collect()
+}
+
+fn label(world: &World, key: &str) -> bool {
+    let name = world.status("updateRevision");
+    let revision = world
+        .cluster
+        .get(ObjectKind::ControllerRevision, name.as_str().unwrap())
+        .unwrap();
+    revision["metadata"]["labels"].get(key).is_some()
+}
+
+#[test]
+fn given_a_rollout_in_steps_then_there_is_a_job_until_it_is_over() {
+    let mut world = world(5);
+    world.image("nginx:2");
+    world.round();
+    let plan = world.round();
+    assert_eq!(
+        jobs(&world),
+        [format!("{}-main", world.status("updateRevision").as_str().unwrap())]
+    );
+    assert!(label(&world, "apps.kruise.io/pre-predownload-created"));
+    let told = plan.actions[0].chains[0].writes[0].succeeded.as_ref().unwrap();
+    assert!(
+        told.message.ends_with("for image: nginx:2") && told.reason == "CreatedImagePullJob",
+        "{told:?}"
+    );
+    world.run();
+    assert_eq!(
+        (jobs(&world), world.images()),
+        (Vec::<String>::new(), vec!["nginx:2".to_owned(); 5])
+    );
+}
+
+#[test]
+fn given_few_replicas_then_it_is_not_worth_it() {
+    let mut world = world(3);
+    world.image("nginx:2");
+    world.round();
+    world.round();
+    assert_eq!(jobs(&world), Vec::<String>::new());
+    assert!(label(&world, "apps.kruise.io/image-predownload-ignored"));
+}

@@ -1,0 +1,321 @@
+//! What holds whatever happens: never more than allowed, always an end, the same end after a crash anywhere.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::fixtures::{PodBuilder, env, from_parts, pod, revision, set, template};
+use super::super::world::World;
+use super::super::{Observed, plan};
+use crate::plan::{Action, IdSource, ObjectKind, Part, Plan};
+
+/// A spec in which something is going on.
+fn any_spec() -> impl Strategy<Value = Value> {
+    let amount = || {
+        prop_oneof![
+            (0..4_i32).prop_map(|count| json!(count)),
+            Just(json!("30%")),
+            Just(json!("50%"))
+        ]
+    };
+    let policy = prop_oneof![Just("ReCreate"), Just("InPlaceIfPossible"), Just("InPlaceOnly")];
+    let limit = proptest::option::of(1..4_i32);
+    (
+        0..7_i32,
+        amount(),
+        amount(),
+        amount(),
+        policy,
+        any::<bool>(),
+        limit,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(replicas, partition, unavailable, surge, policy, paused, limit, exclude)| {
+                // As validation wants it: one of the two has to be above 0, and in-place updates have no surge.
+                let surge = if policy == "InPlaceOnly" { json!(0) } else { surge };
+                let unavailable = if surge == json!(0) && unavailable == json!(0) {
+                    json!(1)
+                } else {
+                    unavailable
+                };
+                json!({
+                    "replicas": replicas,
+                    "scaleStrategy": { "maxUnavailable": limit, "excludePreparingDelete": exclude },
+                    "updateStrategy": { "rollingUpdate": {
+                        "podUpdatePolicy": policy, "partition": partition, "maxUnavailable": unavailable,
+                        "maxSurge": surge, "paused": paused,
+                    } },
+                })
+            },
+        )
+}
+
+fn any_pod() -> impl Strategy<Value = PodBuilder> {
+    let state = prop_oneof![
+        6 => Just("Normal"),
+        1 => Just("PreparingNormal"),
+        1 => Just("PreparingUpdate"),
+        1 => Just("Updating"),
+        1 => Just("Updated"),
+        1 => Just("PreparingDelete"),
+        1 => Just("SomethingElse"),
+    ];
+    let revision = prop_oneof![
+        Just("web-old"),
+        Just("web-new"),
+        Just("old"),
+        Just("web-gone"),
+        Just("")
+    ];
+    (
+        0..3_u8,
+        state,
+        revision,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        0..9_u8,
+    )
+        .prop_map(|(readiness, state, revision, named, node, foreign, rare)| {
+            let mut built = pod("web-x").at(revision).state(state);
+            built = match readiness {
+                0 => built.pending(),
+                1 => built.unready(),
+                _ => built.ready(),
+            };
+            if named && rare < 4 {
+                built = built.named();
+            }
+            if node || readiness == 2 {
+                built = built.on("n1");
+            }
+            if rare == 5 {
+                built = built.deleting();
+            }
+            if rare == 6 {
+                built = built.annotation("apps.kruise.io/inplace-update-state", "{not json");
+            }
+            if rare == 7 {
+                built = built.label("app", "other");
+            }
+            if rare == 8 {
+                built = built.phase("Failed");
+            }
+            if foreign && rare == 4 {
+                built.0["metadata"]["ownerReferences"][0]["uid"] = json!("33333333-3333-4333-8333-333333333333");
+            }
+            built
+        })
+}
+
+/// A set in the middle of anything.
+fn any_observed() -> impl Strategy<Value = Observed> {
+    (any_spec(), proptest::collection::vec(any_pod(), 0..12), any::<bool>()).prop_map(|(spec, pods, rolling)| {
+        let pods: Vec<PodBuilder> = pods
+            .into_iter()
+            .enumerate()
+            .map(|(number, mut pod)| {
+                let name = format!("web-p{number}");
+                pod.0["metadata"]["name"] = json!(name);
+                pod.0["metadata"]["uid"] = json!(format!("uid-{name}"));
+                pod.0["metadata"]["labels"]["apps.kruise.io/cloneset-instance-id"] = json!(format!("p{number}"));
+                pod
+            })
+            .collect();
+        let mut document = set(&spec);
+        if rolling {
+            document["spec"]["template"] = template("nginx:2");
+        }
+        document["status"] = json!({ "currentRevision": "web-old", "updateRevision": "web-old" });
+        let revisions = [
+            revision("web-old", 1, &template("nginx:1")),
+            revision("web-new", 2, &template("nginx:2")),
+        ];
+        from_parts(&document, &pods, &[], &revisions)
+    })
+}
+
+/// Names of Pods that a plan deletes, or takes out of service.
+fn harmed(plan: &Plan) -> Vec<String> {
+    let is_harm = |action: &&Action| match action {
+        Action::Delete { object, .. } => object.kind == ObjectKind::Pod,
+        Action::Patch {
+            object, part, patch, ..
+        } => {
+            let document = patch.document();
+            let leaves = document["metadata"]["labels"]["lifecycle.apps.kruise.io/state"].as_str();
+            let conditions = document["status"]["conditions"].as_array();
+            let unready = conditions.is_some_and(|list| list.iter().any(|one| one["status"] == "False"));
+            object.kind == ObjectKind::Pod
+                && (*part == Part::Status && unready
+                    || leaves.is_some_and(|state| matches!(state, "PreparingDelete" | "PreparingUpdate" | "Updating")))
+        }
+        _ => false,
+    };
+    let mut names: Vec<String> = plan
+        .writes()
+        .filter(is_harm)
+        .map(|action| action.object().name.clone())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+proptest! {
+    #[test]
+    fn a_plan_never_takes_more_than_allowed_and_never_a_foreign_pod(observed in any_observed(), seed: u64) {
+        let env = crate::plan::Env { ids: IdSource::seeded(seed), ..env() };
+        let first = plan(&observed, &env);
+        prop_assert_eq!(&first, &plan(&observed, &env), "the same picture gives the same plan");
+
+        let round = super::super::round::Round::of(&observed, &env).unwrap();
+        let foreign = |name: &str| {
+            let pod = observed.pods.iter().find(|pod| &*pod.metadata.name == name);
+            pod.is_some_and(|pod| pod.metadata.controller().is_none_or(|owner| owner.uid != round.uid))
+        };
+        for action in first.writes() {
+            prop_assert!(!foreign(&action.object().name), "{action:?}");
+            let guarded = match action {
+                Action::Create { .. } => true,
+                Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } | Action::Evict { preconditions, .. } => {
+                    preconditions.uid.is_some()
+                }
+            };
+            prop_assert!(guarded, "{action:?}");
+        }
+
+        // Enough Pods stay available. Pods that are named for deletion and not available were not counted, as users
+        // know it.
+        let available = |name: &str| round.members.iter().any(|member| member.name() == name && member.is_available());
+        let before = round.members.iter().filter(|member| member.is_available()).count() as i64;
+        let taken = harmed(&first).iter().filter(|name| available(name)).count() as i64;
+        let uncounted = round.members.iter().filter(|member| member.is_named && !member.is_available()).count() as i64;
+        let floor = round.goal.replicas - round.goal.unavailable - uncounted;
+        prop_assert!(taken == 0 || before - taken >= floor, "{taken} of {before} taken, {floor} needed: {first:#?}");
+
+        // And there are never more than replicas and surge.
+        let created = first.writes().filter(|action| {
+            matches!(action, Action::Create { object, .. } if object.kind == ObjectKind::Pod)
+        }).count() as i64;
+        let leaving = round.members.iter().filter(|member| member.is_leaving()).count() as i64;
+        let excluded = if round.switches().exclude_leaving { leaving } else { 0 };
+        let counted = round.members.len() as i64 - excluded;
+        prop_assert!(created == 0 || counted + created <= round.goal.replicas + round.goal.surge);
+    }
+}
+
+/// What users change in the course of a test.
+#[derive(Clone, Debug)]
+enum Change {
+    Spec(Value),
+    Image(&'static str),
+    DeletePod(usize),
+    NamePod(usize),
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        3 => any_spec().prop_map(Change::Spec),
+        3 => prop_oneof![Just("nginx:1"), Just("nginx:2"), Just("nginx:3"), Just("bad:1")].prop_map(Change::Image),
+        1 => (0..6_usize).prop_map(Change::DeletePod),
+        1 => (0..6_usize).prop_map(Change::NamePod),
+    ]
+}
+
+fn make(world: &mut World, change: &Change) {
+    let nth = |world: &World, number: usize| world.pod_names().get(number).cloned();
+    match change {
+        Change::Spec(spec) => world.edit_spec(spec),
+        Change::Image(image) => world.image(image),
+        Change::DeletePod(number) => {
+            if let Some(name) = nth(world, *number) {
+                world.cluster.delete(ObjectKind::Pod, &name);
+            }
+        }
+        Change::NamePod(number) => {
+            if let Some(name) = nth(world, *number) {
+                super::named(world, &name);
+            }
+        }
+    }
+}
+
+/// What the end is like, without what depends on the way there: random names, times, versions.
+fn end(world: &World) -> (Vec<String>, Value) {
+    let status = [
+        "replicas",
+        "readyReplicas",
+        "availableReplicas",
+        "updatedReplicas",
+        "expectedUpdatedReplicas",
+        "updateRevision",
+    ];
+    let status = status
+        .iter()
+        .map(|field| (*field).to_owned())
+        .map(|field| (field.clone(), world.status(&field)));
+    (world.images(), Value::Object(status.collect()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_users_do_there_is_an_end_and_after_it_nothing_is_written(
+        spec in any_spec(), changes in proptest::collection::vec(any_change(), 0..4),
+    ) {
+        let mut world = World::new(&spec);
+        world.run();
+        for change in &changes {
+            make(&mut world, change);
+            world.round();
+        }
+        world.run();
+        prop_assert_eq!(world.run(), 0);
+        let replicas = world.set()["spec"]["replicas"].as_u64().unwrap() as usize;
+        let all_good = !world.images().iter().any(|image| image.contains("bad"));
+        if all_good {
+            prop_assert_eq!(world.pods().len(), replicas, "{:#?}", world.round().why);
+        }
+    }
+
+    #[test]
+    fn after_a_crash_at_any_write_the_end_is_the_same(
+        spec in any_spec(), image in prop_oneof![Just("nginx:1"), Just("nginx:2")], grown in 0..7_i32,
+    ) {
+        let mut start = World::new(&spec);
+        start.run();
+        start.edit_spec(&json!({ "replicas": grown, "template": template(image) }));
+        let mut straight = start.clone();
+        straight.run();
+        for crash in 0..8 {
+            let mut world = start.clone();
+            // The process dies after so many writes, again and again; each time it knows nothing of what it did.
+            for _ in 0..3 {
+                world.round_of(crash);
+                world.last = crate::plan::Outcome::default();
+                world.cluster.settle();
+            }
+            world.run();
+            prop_assert_eq!(end(&world), end(&straight), "crash after {} writes", crash);
+        }
+    }
+
+    #[test]
+    fn a_plan_from_an_old_picture_does_no_harm(
+        spec in any_spec(), image in prop_oneof![Just("nginx:1"), Just("nginx:2")],
+    ) {
+        let mut world = World::new(&spec);
+        world.run();
+        world.image(image);
+        let old = world.observe();
+        let stale = plan(&old, &world.next_env());
+        world.run();
+        let before = end(&world);
+        // Everything has changed since: what the old plan still does must not lead elsewhere.
+        world.cluster.apply(&stale, usize::MAX);
+        world.run();
+        prop_assert_eq!(end(&world), before);
+    }
+}

@@ -1,0 +1,315 @@
+//! Bringing Pods to another revision.
+//!
+//! First every Pod gets what it needs to go on with what it is doing: the end of a grace period, the next batch of
+//! containers, readiness after an update, its next lifecycle state. That happens also when the rollout is paused, and
+//! for new Pods (which could not become ready without).
+//!
+//! Then, unless the rollout is paused or the type is `OnDelete`:
+//!
+//! 1. The arithmetic says how many Pods to update (see [`super::counts`]). With the gate `CloneSetPartitionRollback` it
+//!    may say to go back.
+//! 2. Candidates are the Pods that are not at the wanted revision, in their order (see [`super::order`]), without those
+//!    that are leaving or wait for the end of a grace period.
+//! 3. They are taken one by one until one would exceed `maxUnavailable`: counting Pods that are unavailable at the
+//!    wanted revision together with those taken now, and, for a candidate that is available itself, all unavailable
+//!    Pods. The walk *stops* there; it does not look for others behind.
+//! 4. A Pod is updated in place if the policy wants it and the change allows it; before that it waits for its
+//!    `inPlaceUpdate` hook. Otherwise it is named for deletion, and scaling replaces it. Under `InPlaceOnly` it is left
+//!    alone, and the set says why.
+//!
+//! A Pod is not written twice in a round: the walk also ends at one that was just given what it needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kruise_api::gates::Gate;
+use kruise_api::names::{annotation, event, label};
+use kruise_api::shared::in_place::PodUpdatePolicy;
+
+use super::counts::{Numbers, is_on_delete};
+use super::member::{self, Member};
+use super::order::ordered;
+use super::revisions::Revision;
+use super::round::Round;
+use super::settle::settle;
+use crate::plan::{Action, Chain, Event, Guard, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
+use crate::shared::inplace::{self, ChangeSet, Options, Start, WhyNot};
+use crate::shared::lifecycle::{self, BeforeUpdate, State};
+use crate::shared::pod_change::{self, PodChange};
+use crate::shared::revision;
+
+/// Plans the update. The answer is why it cannot go on, if so.
+pub(super) fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
+    let tally = member::tally(&round.members, |member| member.is_updated);
+    let numbers = Numbers::of(&round.goal, &tally, round.switches());
+    let settled = settle(round, numbers.update, plan);
+    let failure = settled.failure;
+
+    let outdated = (tally.old.active + tally.old.leaving) as i32;
+    let rolling = round.set.spec.update_strategy.rolling_update.as_ref();
+    if is_on_delete(&round.set.spec) {
+        plan.why.extend((outdated > 0).then_some(Why::OnDelete { outdated }));
+        return failure;
+    }
+    if rolling.is_some_and(|rolling| rolling.paused) {
+        plan.why
+            .extend((numbers.update != 0).then_some(Why::Paused { outdated }));
+        return failure;
+    }
+    if numbers.update == 0 {
+        return failure;
+    }
+    let mut walk = Walk::new(round, &numbers);
+    let candidates = round
+        .members
+        .iter()
+        .filter(|member| walk.is_candidate(member))
+        .collect();
+    let wanted = usize::try_from(numbers.update.unsigned_abs()).unwrap_or(usize::MAX);
+    let ordered: Vec<&Member<'_>> = ordered(candidates, &round.members, rolling)
+        .into_iter()
+        .take(wanted)
+        .collect();
+    let count = ordered.len();
+    let chosen = ordered
+        .into_iter()
+        .take_while(|member| !settled.written.contains(member.name()) && walk.takes(member));
+    let chosen: Vec<&Member<'_>> = chosen.collect();
+    if chosen.len() < count {
+        plan.why.push(Why::UpdateBudget {
+            allowed: numbers.update_unavailable as i32,
+            unavailable: walk.unavailable as i32,
+            waiting: (count - chosen.len()) as i32,
+        });
+    }
+    let end = Writes::new(round, walk.target).all(&chosen, plan);
+    failure.or(end)
+}
+
+/// What the walk over the candidates remembers.
+struct Walk<'r, 'a> {
+    target: &'r Revision<'a>,
+    goes_back: bool,
+    limit: i64,
+    unavailable: i64,
+    /// Unavailable Pods at the wanted revision, and Pods taken so far.
+    on_the_way: i64,
+}
+
+impl<'r, 'a> Walk<'r, 'a> {
+    fn new(round: &'r Round<'a>, numbers: &Numbers) -> Self {
+        let goes_back = numbers.update < 0;
+        let revisions = &round.revisions;
+        let target = if goes_back {
+            &revisions.current
+        } else {
+            &revisions.update
+        };
+        let unavailable = round.members.iter().filter(|member| !member.is_available());
+        let arrived = |member: &&Member<'_>| revision::is_at(member.pod, target.name());
+        Self {
+            target,
+            goes_back,
+            limit: numbers.update_unavailable,
+            on_the_way: unavailable.clone().filter(arrived).count() as i64,
+            unavailable: unavailable.count() as i64,
+        }
+    }
+
+    fn is_candidate(&self, member: &Member<'_>) -> bool {
+        let in_grace = || {
+            let grace = member.pod.metadata.annotation(annotation::IN_PLACE_GRACE);
+            let grace = grace.or_else(|| member.pod.metadata.annotation(annotation::IN_PLACE_GRACE_OLD));
+            member.state != State::Updated && grace.is_some_and(|grace| !grace.is_empty())
+        };
+        member.is_updated == self.goes_back && !member.is_leaving() && !in_grace()
+    }
+
+    /// Takes one more, if the budget allows it.
+    fn takes(&mut self, member: &Member<'_>) -> bool {
+        if self.on_the_way >= self.limit {
+            return false;
+        }
+        if member.is_available() {
+            if self.unavailable >= self.limit {
+                return false;
+            }
+            self.unavailable += 1;
+        }
+        self.on_the_way += 1;
+        true
+    }
+}
+
+/// The writes that update Pods to one revision.
+struct Writes<'r, 'a> {
+    round: &'r Round<'a>,
+    target: &'r Revision<'a>,
+    labels: BTreeMap<String, String>,
+    policy: PodUpdatePolicy,
+    env: inplace::Env,
+    /// What changes, by the revision that a Pod is at now.
+    changes: BTreeMap<&'r str, Result<ChangeSet, String>>,
+}
+
+impl<'r, 'a> Writes<'r, 'a> {
+    fn new(round: &'r Round<'a>, target: &'r Revision<'a>) -> Self {
+        let rolling = round.set.spec.update_strategy.rolling_update.as_ref();
+        Self {
+            round,
+            target,
+            labels: round.pod_labels(target.name()),
+            policy: rolling
+                .map(|rolling| rolling.pod_update_policy.clone())
+                .unwrap_or_default(),
+            env: round.in_place_env(),
+            changes: BTreeMap::new(),
+        }
+    }
+
+    /// All writes. The answer is the first Pod that cannot be updated, and why; the walk ends there.
+    fn all(mut self, chosen: &[&'r Member<'a>], plan: &mut Plan) -> Option<String> {
+        let asks = self.round.env.gates.enabled(Gate::PodUnavailableBudgetUpdateGate);
+        let pace = if asks { Pace::InOrder } else { Pace::Bounded };
+        let mut step = Step::new(Phase::Update, pace, OnFailure::Skip);
+        let mut recreated: BTreeMap<String, PodNames> = BTreeMap::new();
+        let mut end = None;
+        for member in chosen {
+            let written = match self.in_place(member, plan) {
+                Some(Ok(chain)) => Ok(chain),
+                Some(Err(why)) if self.policy == PodUpdatePolicy::InPlaceOnly => Err(self.refused(member, &why, plan)),
+                Some(Err(why)) => {
+                    recreated.entry(why).or_default().push(member.name());
+                    Ok(self.recreate(member))
+                }
+                None => Ok(self.recreate(member)),
+            };
+            match written {
+                Ok(mut chain) => {
+                    chain.guard = asks.then(|| Guard::Budget {
+                        pod: member.name().to_owned(),
+                    });
+                    step.push(chain);
+                }
+                Err(failure) => {
+                    end = Some(failure);
+                    break;
+                }
+            }
+        }
+        plan.why.extend(
+            recreated
+                .into_iter()
+                .map(|(because, pods)| Why::Recreating { pods, because }),
+        );
+        plan.push(step);
+        end
+    }
+
+    fn refused(&self, member: &Member<'_>, why: &str, plan: &mut Plan) -> String {
+        plan.why.push(Why::NotInPlace {
+            pods: [member.name()].into_iter().collect(),
+            because: why.to_owned(),
+        });
+        format!(
+            "pod {} cannot be updated in place to revision {}: {why}",
+            member.name(),
+            self.target.name()
+        )
+    }
+
+    /// The update in place of one Pod: none when the policy does not ask for one, an error when it is not possible.
+    fn in_place(&mut self, member: &'r Member<'a>, plan: &mut Plan) -> Option<Result<Chain, String>> {
+        if !matches!(
+            self.policy,
+            PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly
+        ) {
+            return None;
+        }
+        let at = revision::of_pod(member.pod);
+        if !self.changes.contains_key(at) {
+            let change = self.decide(at);
+            self.changes.insert(at, change);
+        }
+        let change = match self.changes.get(at)? {
+            Ok(change) => change,
+            Err(why) => return Some(Err(why.clone())),
+        };
+        match lifecycle::before_update(member.pod, self.round.lifecycle(), self.round.env.now) {
+            Ok(BeforeUpdate::Go) => Some(Ok(self.begin(member, change, plan))),
+            Ok(BeforeUpdate::Hold(held)) => Some(Ok(self.round.change(member.pod, held, pod_change::Guard::Version))),
+            Err(unexpected) => Some(Err(unexpected.to_string())),
+        }
+    }
+
+    fn decide(&self, at: &str) -> Result<ChangeSet, String> {
+        let old = revision::find(&self.round.revisions.known, at);
+        let old = old
+            .filter(|_| !at.is_empty())
+            .ok_or_else(|| "the revision of the Pod is gone".to_owned())?;
+        let rolling = self.round.set.spec.update_strategy.rolling_update.as_ref();
+        let strategy = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
+        let options = Options {
+            gates: self.round.env.gates,
+            ignore_claims: self.policy == PodUpdatePolicy::InPlaceOnly,
+            grace_seconds: strategy.map_or(0, |strategy| strategy.grace_period_seconds),
+        };
+        inplace::decide(old, self.target.object(), &options).map_err(|why: WhyNot| why.to_string())
+    }
+
+    fn begin(&self, member: &Member<'_>, change: &ChangeSet, plan: &mut Plan) -> Chain {
+        let start = Start {
+            change,
+            labels: &self.labels,
+            state: Some(&State::Updating),
+        };
+        let started = inplace::start(member.pod, &start, &self.env);
+        if let Some(look_again) = started.look_again {
+            plan.wake(look_again);
+        }
+        let (name, revision) = (member.name(), self.target.name());
+        let failed = format!("failed to update pod {name} in-place(revision {revision})");
+        let mut writes: Vec<Write> = started
+            .requests
+            .into_iter()
+            .map(|request| {
+                let write = Write::from(Action::patch_pod(member.pod, request));
+                write.or_else(Event::warning(event::FAILED_UPDATE_POD_IN_PLACE, failed.clone()))
+            })
+            .collect();
+        let done = format!("successfully update pod {name} in-place(revision {revision})");
+        if let Some(last) = writes.last_mut() {
+            last.succeeded = Some(Event::normal(event::SUCCESSFUL_UPDATE_POD_IN_PLACE, done));
+        }
+        writes.into_iter().collect()
+    }
+
+    /// Names a Pod for deletion; nothing for one that is named already.
+    fn recreate(&self, member: &Member<'_>) -> Chain {
+        if member.is_named {
+            return Chain::default();
+        }
+        let mut change = PodChange::default();
+        change.set_label(label::SPECIFIED_DELETE, "true");
+        let (name, revision) = (member.name(), self.target.name());
+        let mut chain = self.round.change(member.pod, change, pod_change::Guard::Version);
+        for write in &mut chain.writes {
+            let done = format!("successfully patch pod {name} specified-delete for update(revision {revision})");
+            let failed = format!("failed to patch pod {name} specified-delete for update(revision {revision})");
+            write.succeeded = Some(Event::normal(event::SUCCESSFUL_UPDATE_POD_RECREATE, done));
+            write.failed = Some(Event::warning(event::FAILED_UPDATE_POD_RECREATE, failed));
+        }
+        chain
+    }
+}
+
+/// What settling Pods has come to.
+#[derive(Debug, Default)]
+pub(super) struct SettledPods<'r> {
+    /// Pods that are written.
+    pub(super) written: BTreeSet<&'r str>,
+    /// The first Pod that cannot go on, and why.
+    pub(super) failure: Option<String>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+use serde_json::{Value, json};
+
+use super::super::fixtures::{PodBuilder, env, pod, rolling};
+use super::super::{Observed, plan};
+use super::*;
+use crate::plan::{Env, ObjectKind};
+
+fn ready(name: &str) -> PodBuilder {
+    pod(name).ready().on("n")
+}
+
+/// Pods that the plan brings to another revision, in order.
+fn updated(plan: &Plan) -> Vec<&str> {
+    let brings = plan.writes().filter(|action| match action {
+        Action::Patch { patch, .. } => patch.document()["metadata"]["labels"]
+            .get("controller-revision-hash")
+            .is_some(),
+        _ => false,
+    });
+    brings.map(|action| action.object().name.as_str()).collect()
+}
+
+fn named(plan: &Plan) -> Vec<&str> {
+    let names = plan.writes().filter(|action| match action {
+        Action::Patch { patch, .. } => patch.document()["metadata"]["labels"]
+            .get("apps.kruise.io/specified-delete")
+            .is_some(),
+        _ => false,
+    });
+    names.map(|action| action.object().name.as_str()).collect()
+}
+
+fn rolled(rolling_update: &Value, pods: &[PodBuilder]) -> Observed {
+    let mut observed = rolling(
+        &json!({ "replicas": pods.len(), "updateStrategy": { "rollingUpdate": rolling_update } }),
+        pods,
+    );
+    observed.nodes.clear();
+    observed
+}
+
+#[test]
+fn broken_pods_are_updated_first_and_cost_nothing_of_the_budget() {
+    let pods = [
+        ready("web-a"),
+        ready("web-b"),
+        pod("web-c").unready().on("n"),
+        ready("web-d"),
+        ready("web-e"),
+    ];
+    assert_eq!(
+        updated(&plan(&rolled(&json!({ "maxUnavailable": 1 }), &pods), &env())),
+        ["web-c"]
+    );
+    assert_eq!(
+        updated(&plan(&rolled(&json!({ "maxUnavailable": 2 }), &pods), &env())),
+        ["web-c", "web-a"]
+    );
+}
+
+#[test]
+fn pods_that_are_unavailable_at_the_new_revision_use_up_the_budget() {
+    let pods = [
+        pod("web-a").unready().on("n").at("web-new"),
+        pod("web-b").unready().on("n"),
+        ready("web-c"),
+        ready("web-d"),
+    ];
+    let plan = plan(&rolled(&json!({ "maxUnavailable": 1 }), &pods), &env());
+    assert_eq!(updated(&plan), [""; 0]);
+    assert!(
+        plan.why.contains(&Why::UpdateBudget {
+            allowed: 1,
+            unavailable: 2,
+            waiting: 3
+        }),
+        "{:?}",
+        plan.why
+    );
+}
+
+#[test]
+fn the_walk_stops_at_the_first_pod_over_the_budget_and_does_not_look_behind_it() {
+    // By priority an available Pod comes first; the budget is used up by one that is unavailable.
+    let pods = [
+        ready("web-a").label("first", "9"),
+        pod("web-b").unready().on("n").label("first", "1"),
+        ready("web-c").label("first", "1"),
+    ];
+    let strategy = json!({ "maxUnavailable": 1, "priorityStrategy": { "orderPriority": [{ "orderedKey": "first" }] } });
+    assert_eq!(updated(&plan(&rolled(&strategy, &pods), &env())), [""; 0]);
+    let unprioritised = plan(&rolled(&json!({ "maxUnavailable": 1 }), &pods), &env());
+    assert_eq!(updated(&unprioritised), ["web-b"]);
+}
+
+#[test]
+fn a_pod_that_was_just_given_what_it_needs_ends_the_walk() {
+    let pods = [
+        pod("web-a").unready().on("n").state("PreparingNormal"),
+        ready("web-b"),
+        ready("web-c"),
+    ];
+    let plan = plan(&rolled(&json!({ "maxUnavailable": 3 }), &pods), &env());
+    assert_eq!(updated(&plan), [""; 0]);
+    let written: Vec<&str> = plan.writes().map(|action| action.object().name.as_str()).collect();
+    assert_eq!(written, ["web-a"]);
+}
+
+#[test]
+fn an_update_in_place_flips_readiness_first_and_tells_about_it() {
+    let plan = plan(&rolled(&json!({ "maxUnavailable": 1 }), &[ready("web-a")]), &env());
+    let [step] = &plan.actions[..] else { panic!("{plan:?}") };
+    let writes = &step.chains[0].writes;
+    assert_eq!((step.phase, writes.len()), (Phase::Update, 2));
+    let done = Event::normal(
+        "SuccessfulUpdatePodInPlace",
+        "successfully update pod web-a in-place(revision web-new)",
+    );
+    assert_eq!((&writes[0].succeeded, &writes[1].succeeded), (&None, &Some(done)));
+    let versions: Vec<bool> = writes
+        .iter()
+        .map(|write| match &write.action {
+            Action::Patch { preconditions, .. } => preconditions.resource_version.is_some(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(versions, [true, false]);
+}
+
+#[test]
+fn recreation_names_a_pod_once_and_tells_about_it() {
+    let recreate = json!({ "podUpdatePolicy": "ReCreate", "maxUnavailable": 2 });
+    let pods = [ready("web-a"), ready("web-b"), ready("web-c")];
+    let first = plan(&rolled(&recreate, &pods), &env());
+    assert_eq!(named(&first), ["web-a", "web-b"]);
+    let told = first.actions[0].chains[0].writes[0].succeeded.as_ref().unwrap();
+    assert_eq!(
+        (told.reason, &*told.message),
+        (
+            "SuccessfulUpdatePodReCreate",
+            "successfully patch pod web-a specified-delete for update(revision web-new)"
+        )
+    );
+}
+
+#[test]
+fn a_pod_whose_revision_is_gone_is_recreated() {
+    let plan = plan(
+        &rolled(&json!({ "maxUnavailable": 1 }), &[ready("web-a").at("web-lost")]),
+        &env(),
+    );
+    assert_eq!(named(&plan), ["web-a"]);
+    assert!(
+        plan.why
+            .iter()
+            .any(|why| why.to_string().contains("the revision of the Pod is gone")),
+        "{:?}",
+        plan.why
+    );
+}
+
+#[test]
+fn names_of_revisions_are_compared_by_their_hash() {
+    let pods = [
+        ready("web-a").at("new"),
+        ready("web-b").at("other-name-new"),
+        ready("web-c").at("web-new"),
+    ];
+    assert_eq!(updated(&plan(&rolled(&json!({}), &pods), &env())), [""; 0]);
+}
+
+#[test]
+fn a_pod_in_its_grace_period_is_not_updated_again() {
+    let grace = r#"{"revision":"web-old","graceSeconds":600}"#;
+    let state = r#"{"revision":"web-old","updateTimestamp":"2024-05-01T09:59:00Z","lastContainerStatuses":null}"#;
+    let waiting = pod("web-a")
+        .unready()
+        .on("n")
+        .state("Updating")
+        .annotation("apps.kruise.io/inplace-update-grace", grace)
+        .annotation("apps.kruise.io/inplace-update-state", state);
+    let plan = plan(&rolled(&json!({ "maxUnavailable": 3 }), &[waiting]), &env());
+    assert_eq!(updated(&plan), [""; 0]);
+    assert_eq!(plan.wake_after, Some(std::time::Duration::from_mins(9)));
+}
+
+#[test]
+fn with_the_budget_gate_every_update_has_to_be_granted_one_by_one() {
+    let mut env: Env = env();
+    env.gates = env.gates.with(Gate::PodUnavailableBudgetUpdateGate, true);
+    let plan = plan(
+        &rolled(&json!({ "maxUnavailable": 2 }), &[ready("web-a"), ready("web-b")]),
+        &env,
+    );
+    let [step] = &plan.actions[..] else { panic!("{plan:?}") };
+    assert_eq!(step.pace, Pace::InOrder);
+    let asked: Vec<Option<Guard>> = step.chains.iter().map(|chain| chain.guard.clone()).collect();
+    assert_eq!(
+        asked,
+        ["web-a", "web-b"].map(|pod| Some(Guard::Budget { pod: pod.to_owned() }))
+    );
+}
+
+#[test]
+fn a_record_nobody_can_read_is_reported_and_holds_back_only_its_pod() {
+    let broken = pod("web-a")
+        .unready()
+        .on("n")
+        .state("Updating")
+        .at("web-new")
+        .annotation("apps.kruise.io/inplace-update-state", "{");
+    let plan = plan(
+        &rolled(&json!({ "maxUnavailable": 3 }), &[broken, ready("web-b")]),
+        &env(),
+    );
+    assert_eq!(updated(&plan), ["web-b"]);
+    assert!(
+        plan.why.iter().any(|why| matches!(why, Why::Unreadable { .. })),
+        "{:?}",
+        plan.why
+    );
+    let status = serde_json::to_value(plan.status).unwrap();
+    assert!(status.to_string().contains("FailedUpdate"), "{status}");
+}
+
+#[test]
+fn a_pod_of_an_old_release_gets_the_short_hash() {
+    let mut old = ready("web-a").at("web-new");
+    old.0["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("pod-template-hash");
+    let plan = plan(&rolled(&json!({}), &[old]), &env());
+    let Some(Action::Patch { object, patch, .. }) = plan.writes().next() else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(object.kind, ObjectKind::Pod);
+    assert_eq!(
+        patch.document(),
+        &json!({ "metadata": { "labels": { "pod-template-hash": "new" } } })
+    );
+}
+
+#[test]
+fn what_failed_last_is_said_but_not_what_merely_changed_meanwhile() {
+    use crate::plan::{Failure, FailureClass, Target};
+    let said = |phase, class| {
+        let mut observed = rolled(&json!({ "partition": 1 }), &[ready("web-a")]);
+        let object = Target::new(ObjectKind::Pod, "shop", "web-a");
+        observed.last.failures.push(Failure {
+            phase,
+            object,
+            class,
+            message: "exceeded quota".to_owned(),
+        });
+        serde_json::to_value(plan(&observed, &env())).unwrap().to_string()
+    };
+    let text = said(Phase::Scale, FailureClass::Denied);
+    assert!(
+        text.contains(r#""type":"FailedScale""#) && text.contains("exceeded quota"),
+        "{text}"
+    );
+    assert!(said(Phase::Update, FailureClass::Transient).contains(r#""type":"FailedUpdate""#));
+    assert!(!said(Phase::Update, FailureClass::Conflict).contains("FailedUpdate"));
+}

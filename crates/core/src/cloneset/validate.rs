@@ -1,0 +1,107 @@
+//! What a CloneSet has to be.
+//!
+//! - The selector says something, is well formed and matches the labels of the Pod template. It cannot be changed, not even into one that
+//!   means the same.
+//! - Pods are restarted always and have no deadline of their own. Everything else about the Pod template is judged by the API server itself,
+//!   with one volume for each claim template; the caller brings what it found ([`Facts::template`]).
+//! - The numbers of a rolling update can be read, and the update can move: with Pods to update, `maxUnavailable` and `maxSurge` are not both below one.
+//!   `InPlaceOnly` has no use for more Pods, so it allows no surge.
+//! - A Pod is named once in `podsToDelete`.
+//!
+//! v1alpha1 looks closer than v1beta1, and its users rely on it:
+//!
+//! | rule | v1alpha1 | v1beta1 |
+//! |---|---|---|
+//! | Pods newly named in `podsToDelete` are there, belong to this CloneSet and are not being deleted | yes | no |
+//! | with `InPlaceOnly`, an update changes nothing of the Pod but images and metadata | yes | no: the controller says so later |
+//! | `progressDeadlineSeconds` is above `minReadySeconds` | yes | no |
+//! | `OnDelete` | refused | allowed |
+//!
+//! The numbers of `minReadySeconds`, `revisionHistoryLimit`, `gracePeriodSeconds` and of `scaleStrategy.maxUnavailable` are not looked at.
+
+mod change;
+mod scale;
+mod strategy;
+mod template;
+
+pub use scale::pods_to_look_up;
+pub use template::with_claims;
+
+use super::version::Sent;
+use crate::field_error::{FieldError, FieldErrors, Path};
+use crate::shared::{
+    selector,
+    validate::{object_meta, selector as well_formed},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// What has to be known of the world to judge a CloneSet.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// What the API server found wrong with the Pod template.
+    pub template: Vec<FieldError>,
+    /// The Pods of [`pods_to_look_up`].
+    pub pods: BTreeMap<String, NamedPod>,
+}
+
+/// A Pod that a user named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedPod {
+    Missing,
+    Found {
+        /// UID of the controller that owns it.
+        controller: Option<String>,
+        is_being_deleted: bool,
+    },
+    /// It could not be looked up, for this reason.
+    Unknown(String),
+}
+
+/// Everything that is wrong with a CloneSet; `old` is what it was before an update.
+pub fn validate(new: &Sent, old: Option<&Sent>, facts: &Facts) -> FieldErrors {
+    let spec = Path::new("spec");
+    let mut errors = object_meta::validate(new.metadata());
+    if let Some(old) = old {
+        errors.extend(change::validate(new, old));
+    }
+    if new.replicas() < 0 {
+        let at = spec.child("replicas");
+        errors.push(FieldError::invalid(&at, new.replicas(), NOT_NEGATIVE));
+    }
+    errors.extend(validate_selector(new, &spec));
+    errors.extend(facts.template.iter().cloned());
+    errors.extend(template::validate(new.template(), &spec.child("template")));
+    errors.extend(scale::validate(new, old, &facts.pods));
+    errors.extend(strategy::validate(new));
+    FieldErrors(errors)
+}
+
+const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+fn validate_selector(new: &Sent, spec: &Path) -> Vec<FieldError> {
+    let path = spec.child("selector");
+    let given = new.selector();
+    let mut errors = well_formed::validate(given, &path);
+    if well_formed::fault(given).is_some() {
+        errors.push(FieldError::invalid(&path, shown(given), ""));
+        return errors;
+    }
+    if selector::is_empty(given) {
+        let detail = "empty selector is invalid for cloneset";
+        errors.push(FieldError::invalid(&path, shown(given), detail));
+        return errors;
+    }
+    let labels = template::labels(new.template());
+    if !selector::matches(given, |key| labels.get(key).and_then(Value::as_str)) {
+        let at = spec.child("template").child("metadata").child("labels");
+        let detail = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid(&at, Value::Object(labels), detail));
+    }
+    errors
+}
+
+fn shown(selector: &LabelSelector) -> Value {
+    serde_json::to_value(selector).unwrap_or_else(|_| Value::Object(Map::new()))
+}

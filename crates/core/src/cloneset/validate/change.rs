@@ -1,0 +1,72 @@
+//! What may change, once there is a CloneSet.
+
+use super::super::version::{Sent, Version};
+use super::template::object;
+use crate::field_error::{FieldError, Path};
+use crate::json_patch::{Operation, diff};
+use crate::pod_template;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kruise_api::raw::PodTemplate;
+
+const FIXED: &str = "updates to cloneset spec for fields other than 'replicas', 'template', 'lifecycle', 'scaleStrategy', \
+    'updateStrategy', 'minReadySeconds', 'progressDeadlineSeconds', 'volumeClaimTemplates' and 'revisionHistoryLimit' are forbidden";
+
+pub(super) fn validate(new: &Sent, old: &Sent) -> Vec<FieldError> {
+    let spec = Path::new("spec");
+    let mut errors = Vec::new();
+    if !is_same_selector(new.selector(), old.selector()) {
+        errors.push(FieldError::forbidden(&spec, FIXED));
+    }
+    let in_place_only = new.rolling().is_some_and(|rolling| rolling.in_place_only);
+    if new.version() == Version::V1alpha1
+        && in_place_only
+        && let Some(change) = beyond_images(new.template(), old.template())
+    {
+        let detail = format!("only allowed to update images in spec for InPlaceOnly, but found {change}");
+        errors.push(FieldError::forbidden(&spec, &detail));
+    }
+    errors
+}
+
+/// Word for word: the order of expressions and values counts. An empty list is no list.
+fn is_same_selector(one: &LabelSelector, other: &LabelSelector) -> bool {
+    let parts = |selector: &LabelSelector| {
+        let labels = selector.match_labels.clone().unwrap_or_default();
+        let expressions = selector.match_expressions.clone().unwrap_or_default();
+        let expressions: Vec<_> = expressions
+            .into_iter()
+            .map(|expression| {
+                (
+                    expression.key,
+                    expression.operator,
+                    expression.values.unwrap_or_default(),
+                )
+            })
+            .collect();
+        (labels, expressions)
+    };
+    parts(one) == parts(other)
+}
+
+/// The first change of the Pod's spec that is not a new image of a container that is there.
+fn beyond_images(new: &PodTemplate, old: &PodTemplate) -> Option<String> {
+    let spec = |template: &PodTemplate| {
+        let mut template = object(template);
+        pod_template::artefacts(&mut template);
+        template.remove("spec").unwrap_or_default()
+    };
+    let changes = diff(&spec(old), &spec(new));
+    changes.iter().find_map(|change| match change {
+        Operation::Replace { path, value } if value.is_string() && is_image(path) => None,
+        Operation::Replace { path, .. } => Some(format!("replace {path}")),
+        Operation::Add { path, .. } => Some(format!("add {path}")),
+        Operation::Remove { path } => Some(format!("remove {path}")),
+    })
+}
+
+fn is_image(path: &str) -> bool {
+    let index = path
+        .strip_prefix("/containers/")
+        .and_then(|rest| rest.strip_suffix("/image"));
+    index.is_some_and(|index| !index.is_empty() && index.bytes().all(|digit| digit.is_ascii_digit()))
+}

@@ -1,0 +1,56 @@
+//! Pods that a user wants to be gone first.
+
+use super::super::version::{Sent, Version};
+use super::NamedPod;
+use crate::field_error::{FieldError, Path};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The Pods that have to be known for [`Facts::pods`](super::Facts::pods), in the CloneSet's namespace.
+pub fn pods_to_look_up<'a>(new: &'a Sent, old: Option<&Sent>) -> BTreeSet<&'a str> {
+    if new.version() != Version::V1alpha1 {
+        return BTreeSet::new();
+    }
+    let before = old.map(Sent::pods_to_delete).unwrap_or_default();
+    let added = new.pods_to_delete().iter().filter(|name| !before.contains(name));
+    added.map(String::as_str).collect()
+}
+
+pub(super) fn validate(new: &Sent, old: Option<&Sent>, pods: &BTreeMap<String, NamedPod>) -> Vec<FieldError> {
+    let path = Path::new("spec").child("scaleStrategy").child("podsToDelete");
+    let mut errors = Vec::new();
+    let named = new.pods_to_delete();
+    let mut seen = BTreeSet::new();
+    let twice: BTreeSet<&str> = named
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !seen.insert(*name))
+        .collect();
+    if !twice.is_empty() {
+        let twice: Vec<_> = twice.into_iter().collect();
+        let detail = format!("duplicated items [{}]", twice.join(" "));
+        errors.push(FieldError::invalid(&path, json!(named), &detail));
+        return errors;
+    }
+    for name in pods_to_look_up(new, old) {
+        let uid = new.metadata().uid.as_deref().filter(|uid| !uid.is_empty());
+        if let Some(fault) = fault(name, pods.get(name), uid) {
+            errors.push(FieldError::invalid(&path, name, &format!("find pod {name} {fault}")));
+        }
+    }
+    errors
+}
+
+fn fault(name: &str, pod: Option<&NamedPod>, uid: Option<&str>) -> Option<String> {
+    match pod {
+        Some(NamedPod::Found { controller, .. }) if uid.is_none() || controller.as_deref() != uid => {
+            Some("owner is not this CloneSet".to_owned())
+        }
+        Some(NamedPod::Found { is_being_deleted, .. }) => {
+            is_being_deleted.then(|| "failed: it is being deleted already".to_owned())
+        }
+        Some(NamedPod::Missing) => Some(format!("failed: Pod {name:?} not found")),
+        Some(NamedPod::Unknown(reason)) => Some(format!("failed: {reason}")),
+        None => Some("failed: it was not looked up".to_owned()),
+    }
+}

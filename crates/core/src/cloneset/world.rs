@@ -1,0 +1,140 @@
+//! A CloneSet in the model cluster, for tests: observe, plan, apply, and let time pass.
+
+use std::sync::Arc;
+
+use kruise_api::meta::Head;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::fixtures::{self, SET_UID, merge};
+use super::{Observed, plan};
+use crate::plan::harness::{Cluster, name_of};
+use crate::plan::{Env, IdSource, ObjectKind, Outcome, Plan};
+
+/// The cluster, and what the manager knows besides.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) cluster: Cluster,
+    pub(super) env: Env,
+    pub(super) last: Outcome,
+    rounds: u64,
+}
+
+impl World {
+    /// A cluster with the set `web` and nothing else.
+    pub(super) fn new(spec: &Value) -> Self {
+        let mut cluster = Cluster::at(fixtures::start());
+        cluster.put(ObjectKind::CloneSet, fixtures::set(spec));
+        Self {
+            cluster,
+            env: fixtures::env(),
+            last: Outcome::default(),
+            rounds: 0,
+        }
+    }
+
+    pub(super) fn set(&self) -> &Value {
+        self.cluster.get(ObjectKind::CloneSet, "web").unwrap()
+    }
+
+    /// Changes the spec of the set, as a user would.
+    pub(super) fn edit_spec(&mut self, patch: &Value) {
+        self.cluster.edit(ObjectKind::CloneSet, "web", |set| {
+            merge(&mut set["spec"], patch);
+            set["metadata"]["generation"] = json!(set["metadata"]["generation"].as_i64().unwrap() + 1);
+        });
+    }
+
+    pub(super) fn image(&mut self, image: &str) {
+        self.edit_spec(&json!({ "template": fixtures::template(image) }));
+    }
+
+    pub(super) fn observe(&self) -> Observed {
+        let is_owned = |object: &&Value| {
+            let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            owners.into_iter().any(|owner| owner["uid"] == SET_UID)
+        };
+        let heads = |kind| -> Vec<Arc<Head>> { self.cluster.all(kind).filter(is_owned).map(read).collect() };
+        Observed {
+            set: read(self.set()),
+            pods: self.cluster.all(ObjectKind::Pod).filter(is_owned).map(read).collect(),
+            claims: heads(ObjectKind::PersistentVolumeClaim),
+            revisions: self.cluster.all(ObjectKind::ControllerRevision).map(read).collect(),
+            pull_jobs: heads(ObjectKind::ImagePullJob),
+            nodes: Vec::new(),
+            last: self.last.clone(),
+        }
+    }
+
+    /// The surroundings of the next round.
+    pub(super) fn next_env(&mut self) -> Env {
+        self.rounds += 1;
+        Env {
+            now: self.cluster.now,
+            ids: IdSource::seeded(self.rounds),
+            ..self.env.clone()
+        }
+    }
+
+    /// One round, of which at most so many writes happen.
+    pub(super) fn round_of(&mut self, writes: usize) -> Plan {
+        let env = self.next_env();
+        let plan = plan(&self.observe(), &env);
+        self.last = self.cluster.apply(&plan, writes);
+        plan
+    }
+
+    pub(super) fn round(&mut self) -> Plan {
+        self.round_of(usize::MAX)
+    }
+
+    /// Rounds until nothing is written any more, nodes doing their part in between. The answer is the number of writes.
+    pub(super) fn run(&mut self) -> usize {
+        let before = self.cluster.writes;
+        let mut quiet = 0;
+        for _ in 0..500 {
+            let plan = self.round();
+            let changed = self.cluster.clone();
+            // Long enough for grace periods, young claims and the like.
+            self.cluster.pass(if quiet == 0 { 1 } else { 30 });
+            self.cluster.settle();
+            quiet = if plan.is_idle() && changed.objects == self.cluster.objects {
+                quiet + 1
+            } else {
+                0
+            };
+            if quiet > 3 {
+                return self.cluster.writes - before;
+            }
+        }
+        panic!("no end: {:#?}", self.round());
+    }
+
+    pub(super) fn pods(&self) -> Vec<&Value> {
+        self.cluster.all(ObjectKind::Pod).collect()
+    }
+
+    pub(super) fn pod_names(&self) -> Vec<String> {
+        self.cluster.all(ObjectKind::Pod).map(name_of).collect()
+    }
+
+    pub(super) fn images(&self) -> Vec<String> {
+        let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+        let mut images: Vec<String> = self.cluster.all(ObjectKind::Pod).map(image).collect();
+        images.sort();
+        images
+    }
+
+    pub(super) fn status(&self, field: &str) -> Value {
+        self.set()["status"][field].clone()
+    }
+
+    pub(super) fn edit_pod(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
+        self.cluster.edit(ObjectKind::Pod, name, change);
+    }
+}
+
+pub(super) fn read<T: DeserializeOwned>(object: &Value) -> Arc<T> {
+    // Through text, because raw parts keep what was written.
+    Arc::new(serde_json::from_str(&object.to_string()).unwrap())
+}

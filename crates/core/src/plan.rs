@@ -1,0 +1,305 @@
+//! What a decision is: a list of writes, the reasons for them, and when to look again.
+//!
+//! A planner reads a picture of the cluster and answers with a [`Plan`]. The plan is plain data; whoever applies it
+//! decides nothing more:
+//!
+//! 1. The [steps](Step) are done one after the other. A step has chains of writes; a chain is done in its order and
+//!    ends with its first failure, and how many chains are under way at the same time is the step's [`Pace`].
+//! 2. When a chain fails, [`OnFailure`] of its step says whether anything more is begun. What is under way is waited
+//!    for.
+//! 3. A write may have to be granted first ([`Guard`]); a refusal ends the chain and is no failure.
+//! 4. Then, whatever happened, the status is written, if there is one to write.
+//! 5. Events that depend on a write are told after it ([`Write::succeeded`], [`Write::failed`]); those of the plan
+//!    itself at once.
+//! 6. What failed goes into the [`Outcome`], which the planner of the next round reads. The key is put back into the
+//!    queue as the class of the error says, otherwise after [`Plan::wake_after`].
+//!
+//! Every write carries what has to be true of the object for the write to be right ([`Preconditions`]). So a plan made
+//! from an old picture is refused by the server, not harmful.
+
+mod action;
+mod env;
+#[cfg(test)]
+pub(crate) mod harness;
+mod outcome;
+mod why;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+pub use action::{Action, Body, ObjectKind, Part, Patch, Preconditions, Target};
+pub use env::{Env, IdSource, Server, Settings};
+pub use outcome::{Failure, FailureClass, Outcome};
+pub use why::{Hook, PodNames, Why};
+
+/// What to do now, and why not more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// Writes, step by step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Step>,
+    /// The write of the status, done last and whatever came of the steps; none when the status is right already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Action>,
+    /// Events that depend on no write.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
+    /// Look again after this time, even if nothing changes.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "readable")]
+    pub wake_after: Option<Duration>,
+    /// What holds the object back now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<Why>,
+}
+
+impl Plan {
+    /// Nothing is decided, because the cache does not show our own writes yet.
+    pub fn behind(object: &str, writes: usize, look_again: Duration) -> Self {
+        Self {
+            wake_after: Some(look_again),
+            why: vec![Why::CacheBehind {
+                object: object.to_owned(),
+                writes,
+            }],
+            ..Self::default()
+        }
+    }
+
+    /// Every write but the status, in order.
+    pub fn writes(&self) -> impl Iterator<Item = &Action> {
+        let chains = self.actions.iter().flat_map(|step| &step.chains);
+        chains.flat_map(|chain| &chain.writes).map(|write| &write.action)
+    }
+
+    /// True when the plan writes nothing at all.
+    pub fn is_idle(&self) -> bool {
+        self.status.is_none() && self.writes().next().is_none()
+    }
+
+    /// Adds a step, unless there is nothing in it.
+    pub fn push(&mut self, step: Step) {
+        if !step.chains.is_empty() {
+            self.actions.push(step);
+        }
+    }
+
+    /// Looks again after this time at the latest.
+    pub fn wake(&mut self, after: Duration) {
+        self.wake_after = Some(self.wake_after.map_or(after, |earlier| earlier.min(after)));
+    }
+}
+
+#[expect(clippy::ref_option, reason = "serde wants it so")]
+fn readable<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| format!("{time:?}")).serialize(to)
+}
+
+/// Writes that serve one purpose.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// What the step is for; a failure is remembered under it.
+    pub phase: Phase,
+    /// How many chains are under way at the same time.
+    pub pace: Pace,
+    /// What happens when a chain fails.
+    pub on_failure: OnFailure,
+    /// Chains of writes.
+    pub chains: Vec<Chain>,
+}
+
+impl Step {
+    /// A step with no chains yet.
+    pub fn new(phase: Phase, pace: Pace, on_failure: OnFailure) -> Self {
+        Self {
+            phase,
+            pace,
+            on_failure,
+            chains: Vec::new(),
+        }
+    }
+
+    /// Adds a chain, unless it is empty.
+    pub fn push(&mut self, chain: Chain) {
+        if !chain.writes.is_empty() {
+            self.chains.push(chain);
+        }
+    }
+}
+
+/// What a step is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// Objects are given up that no longer belong to the workload, or whose time has come.
+    Claims,
+    /// The revision of the template is stored.
+    Revisions,
+    /// Images are pulled ahead of an update.
+    PreDownload,
+    /// Objects are created and deleted.
+    Scale,
+    /// Objects are brought to another revision.
+    Update,
+    /// What is no longer needed is tidied up.
+    Housekeeping,
+}
+
+/// How many chains of a step are under way at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Pace {
+    /// One after the other, in their order.
+    InOrder,
+    /// As many as the writer has set for this.
+    Bounded,
+    /// Batches of 1, 2, 4, … chains. The first batch with a failure is the last.
+    SlowStart,
+}
+
+/// What happens when a chain fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OnFailure {
+    /// No further chain of this step is begun, and no further step.
+    Stop,
+    /// An object that changed meanwhile, is gone or exists already is left to the next round and the others go on; any
+    /// other failure stops.
+    Skip,
+    /// The others go on.
+    GoOn,
+}
+
+/// Writes that follow one another; the first that fails ends the chain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Chain {
+    /// Has to be granted before the first write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guard>,
+    /// The writes.
+    pub writes: Vec<Write>,
+}
+
+impl Chain {
+    /// A chain of one write.
+    pub fn of(write: Write) -> Self {
+        Self {
+            guard: None,
+            writes: vec![write],
+        }
+    }
+}
+
+impl FromIterator<Write> for Chain {
+    fn from_iter<I: IntoIterator<Item = Write>>(writes: I) -> Self {
+        Self {
+            guard: None,
+            writes: writes.into_iter().collect(),
+        }
+    }
+}
+
+/// A grant that a chain needs before it is begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "ask")]
+pub enum Guard {
+    /// The PodUnavailableBudget of this Pod has to allow an update. After a refusal no further chain of the step is
+    /// begun, and the object is looked at again after a second.
+    #[serde(rename_all = "camelCase")]
+    Budget {
+        /// Name of the Pod.
+        pod: String,
+    },
+}
+
+/// One write, and what users are told about it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Write {
+    /// The write.
+    pub action: Action,
+    /// Told when it is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub succeeded: Option<Event>,
+    /// Told when it failed; `: ` and the server's message follow the text. An object that changed meanwhile, is gone or
+    /// exists already is no news.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Event>,
+}
+
+impl From<Action> for Write {
+    fn from(action: Action) -> Self {
+        Self {
+            action,
+            succeeded: None,
+            failed: None,
+        }
+    }
+}
+
+impl Write {
+    /// What is told when it is done.
+    #[must_use]
+    pub fn then(self, event: Event) -> Self {
+        Self {
+            succeeded: Some(event),
+            ..self
+        }
+    }
+
+    /// What is told when it fails.
+    #[must_use]
+    pub fn or_else(self, event: Event) -> Self {
+        Self {
+            failed: Some(event),
+            ..self
+        }
+    }
+}
+
+/// What users see in `kubectl describe` of the planned object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// Whether it is good or bad news.
+    pub tone: Tone,
+    /// Reason, in one word.
+    pub reason: &'static str,
+    /// Text.
+    pub message: String,
+}
+
+impl Event {
+    /// Good news.
+    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            tone: Tone::Normal,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// Bad news.
+    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            tone: Tone::Warning,
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// The type of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Tone {
+    /// Good news.
+    Normal,
+    /// Bad news.
+    Warning,
+}
+
+#[cfg(test)]
+mod tests;

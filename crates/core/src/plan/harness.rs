@@ -1,0 +1,358 @@
+//! A model of a cluster for tests of planners: it keeps objects as JSON, applies plans as the API server would,
+//! preconditions included, and has a simple kubelet, scheduler and garbage collector.
+//!
+//! [`Cluster::apply`] can stop after any number of writes, as a crash would.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use kruise_api::names::condition::pod::KRUISE_POD_READY;
+use serde_json::{Map, Value, json};
+
+use super::{Action, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Part, Patch, Phase, Plan, Preconditions};
+
+/// A cluster of one namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    pub(crate) now: Timestamp,
+    pub(crate) objects: BTreeMap<(ObjectKind, String), Value>,
+    pub(crate) writes: usize,
+    version: u64,
+}
+
+/// Why the model refuses a write.
+type Refusal = (FailureClass, String);
+
+impl Cluster {
+    pub(crate) fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            objects: BTreeMap::new(),
+            writes: 0,
+            version: 1000,
+        }
+    }
+
+    pub(crate) fn all(&self, kind: ObjectKind) -> impl Iterator<Item = &Value> {
+        self.objects
+            .iter()
+            .filter(move |((known, _), _)| *known == kind)
+            .map(|(_, object)| object)
+    }
+
+    pub(crate) fn get(&self, kind: ObjectKind, name: &str) -> Option<&Value> {
+        self.objects.get(&(kind, name.to_owned()))
+    }
+
+    pub(crate) fn pass(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    /// Puts an object in, or changes it, as a user would.
+    pub(crate) fn put(&mut self, kind: ObjectKind, mut object: Value) {
+        let name = name_of(&object);
+        self.version += 1;
+        let meta = &mut object["metadata"];
+        meta["resourceVersion"] = json!(self.version.to_string());
+        if meta.get("uid").is_none() {
+            meta["uid"] = json!(format!("uid-{name}-{}", self.version));
+        }
+        if meta.get("creationTimestamp").is_none() {
+            meta["creationTimestamp"] = json!(self.now.to_string());
+        }
+        self.objects.insert((kind, name), object);
+    }
+
+    /// Changes an object; nothing happens to its version when it stays the same.
+    pub(crate) fn edit(&mut self, kind: ObjectKind, name: &str, change: impl FnOnce(&mut Value)) {
+        let Some(object) = self.objects.get_mut(&(kind, name.to_owned())) else {
+            return;
+        };
+        let before = object.clone();
+        change(object);
+        if *object != before {
+            self.version += 1;
+            object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        }
+    }
+
+    /// Applies a plan, at most so many writes of it. The answer is what failed.
+    pub(crate) fn apply(&mut self, plan: &Plan, mut budget: usize) -> Outcome {
+        let mut outcome = Outcome::default();
+        'steps: for step in &plan.actions {
+            for chain in &step.chains {
+                for write in &chain.writes {
+                    if budget == 0 {
+                        return outcome;
+                    }
+                    budget -= 1;
+                    let Err((class, message)) = self.write(&write.action) else {
+                        continue;
+                    };
+                    let object = write.action.object().clone();
+                    outcome.failures.push(Failure {
+                        phase: step.phase,
+                        object,
+                        class,
+                        message,
+                    });
+                    match step.on_failure {
+                        OnFailure::Stop => break 'steps,
+                        OnFailure::Skip if !class.is_passing() => break 'steps,
+                        OnFailure::Skip | OnFailure::GoOn => break,
+                    }
+                }
+            }
+        }
+        if let Some(status) = &plan.status
+            && budget > 0
+            && let Err((class, message)) = self.write(status)
+        {
+            let object = status.object().clone();
+            outcome.failures.push(Failure {
+                phase: Phase::Housekeeping,
+                object,
+                class,
+                message,
+            });
+        }
+        outcome
+    }
+
+    fn write(&mut self, action: &Action) -> Result<(), Refusal> {
+        self.writes += 1;
+        match action {
+            Action::Create { object, body } => {
+                if self.get(object.kind, &object.name).is_some() {
+                    return Err((FailureClass::Exists, format!("{object} already exists")));
+                }
+                let mut body = body.json();
+                assert_eq!(name_of(&body), object.name, "{body}");
+                if object.kind == ObjectKind::Pod {
+                    admit_pod(&mut body);
+                }
+                body["metadata"].as_object_mut().unwrap().remove("uid");
+                self.put(object.kind, body);
+                Ok(())
+            }
+            Action::Patch {
+                object,
+                part,
+                patch,
+                preconditions,
+            } => {
+                self.check(object.kind, &object.name, preconditions)?;
+                let patch = patch.clone();
+                let part = *part;
+                self.edit(object.kind, &object.name, |object| apply_patch(object, part, &patch));
+                Ok(())
+            }
+            Action::Delete { object, preconditions } | Action::Evict { object, preconditions } => {
+                self.check(object.kind, &object.name, preconditions)?;
+                self.delete(object.kind, &object.name);
+                Ok(())
+            }
+        }
+    }
+
+    fn check(&self, kind: ObjectKind, name: &str, preconditions: &Preconditions) -> Result<(), Refusal> {
+        let Some(object) = self.get(kind, name) else {
+            return Err((FailureClass::Gone, format!("{name} not found")));
+        };
+        let meta = &object["metadata"];
+        let holds =
+            |wanted: &Option<String>, field: &str| wanted.as_ref().is_none_or(|wanted| meta[field] == json!(wanted));
+        if holds(&preconditions.uid, "uid") && holds(&preconditions.resource_version, "resourceVersion") {
+            Ok(())
+        } else {
+            Err((FailureClass::Conflict, format!("{name} has been modified")))
+        }
+    }
+
+    /// Deletes as a user would: Pods and claims take their time, other objects go at once.
+    pub(crate) fn delete(&mut self, kind: ObjectKind, name: &str) {
+        if matches!(kind, ObjectKind::Pod | ObjectKind::PersistentVolumeClaim) {
+            let now = self.now.to_string();
+            self.edit(kind, name, |object| {
+                if object["metadata"].get("deletionTimestamp").is_none() {
+                    object["metadata"]["deletionTimestamp"] = json!(now);
+                }
+            });
+        } else {
+            self.objects.remove(&(kind, name.to_owned()));
+        }
+    }
+
+    /// Lets the scheduler, kubelets and the garbage collector do all they have to do. Images with `bad` in them never
+    /// get ready.
+    pub(crate) fn settle(&mut self) {
+        let pods: Vec<String> = self.all(ObjectKind::Pod).map(name_of).collect();
+        let now = self.now;
+        for name in pods {
+            let pod = self.get(ObjectKind::Pod, &name).unwrap();
+            if pod["metadata"].get("deletionTimestamp").is_some() {
+                if pod["metadata"]
+                    .get("finalizers")
+                    .is_none_or(|list| list.as_array().unwrap().is_empty())
+                {
+                    self.objects.remove(&(ObjectKind::Pod, name));
+                }
+                continue;
+            }
+            self.edit(ObjectKind::Pod, &name, |pod| run_pod(pod, now));
+        }
+        self.collect_claims();
+    }
+
+    fn collect_claims(&mut self) {
+        let pods: Vec<Value> = self.all(ObjectKind::Pod).cloned().collect();
+        let is_used = |claim: &Value| {
+            pods.iter().any(|pod| {
+                let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+                volumes
+                    .into_iter()
+                    .any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"])
+            })
+        };
+        let owner_lives = |claim: &Value| {
+            let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
+            owners
+                .iter()
+                .all(|owner| owner["kind"] != "Pod" || pods.iter().any(|pod| pod["metadata"]["uid"] == owner["uid"]))
+        };
+        self.objects.retain(|(kind, _), object| {
+            let goes =
+                object["metadata"].get("deletionTimestamp").is_some() || !owner_lives_of(*kind, object, &owner_lives);
+            *kind != ObjectKind::PersistentVolumeClaim || !goes || is_used(object)
+        });
+    }
+}
+
+fn owner_lives_of(kind: ObjectKind, object: &Value, lives: &dyn Fn(&Value) -> bool) -> bool {
+    kind != ObjectKind::PersistentVolumeClaim || lives(object)
+}
+
+pub(crate) fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+/// What our own webhook does to a new Pod.
+fn admit_pod(pod: &mut Value) {
+    pod["status"] = json!({ "phase": "Pending" });
+    let gates = pod["spec"]["readinessGates"].as_array_mut().unwrap();
+    gates.push(json!({ "conditionType": KRUISE_POD_READY }));
+}
+
+/// What scheduler and kubelet make of a Pod.
+fn run_pod(pod: &mut Value, now: Timestamp) {
+    if pod["spec"].get("nodeName").is_none() {
+        pod["spec"]["nodeName"] = json!("n1");
+    }
+    let containers = pod["spec"]["containers"].as_array().unwrap().clone();
+    let good = containers
+        .iter()
+        .all(|container| !container["image"].as_str().unwrap().contains("bad"));
+    let statuses: Vec<Value> = containers
+        .iter()
+        .map(|container| {
+            let image = container["image"].as_str().unwrap();
+            json!({ "name": container["name"], "image": image, "imageID": format!("id-of-{image}"), "ready": good, "restartCount": 0 })
+        })
+        .collect();
+    pod["status"]["phase"] = json!("Running");
+    pod["status"]["containerStatuses"] = json!(statuses);
+    let gates = pod["spec"]["readinessGates"].as_array().cloned().unwrap_or_default();
+    let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let holds = |type_: &Value| {
+        conditions
+            .iter()
+            .any(|condition| condition["type"] == *type_ && condition["status"] == "True")
+    };
+    let ready = good && gates.iter().all(|gate| holds(&gate["conditionType"]));
+    set_condition(pod, "ContainersReady", good, now);
+    set_condition(pod, "Ready", ready, now);
+}
+
+fn set_condition(pod: &mut Value, type_: &str, holds: bool, now: Timestamp) {
+    let status = if holds { "True" } else { "False" };
+    let list = &mut pod["status"]["conditions"];
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    let list = list.as_array_mut().unwrap();
+    if list
+        .iter()
+        .any(|known| known["type"] == type_ && known["status"] == status && known["lastTransitionTime"].is_string())
+    {
+        return;
+    }
+    list.retain(|known| known["type"] != type_);
+    list.push(json!({ "type": type_, "status": status, "lastTransitionTime": now.to_string() }));
+}
+
+fn apply_patch(object: &mut Value, part: Part, patch: &Patch) {
+    let allowed: &[&str] = match part {
+        Part::Object => &["metadata", "spec", "revision"],
+        Part::Status => &["metadata", "status"],
+        Part::Resize => &["spec"],
+    };
+    for key in patch.document().as_object().unwrap().keys() {
+        assert!(allowed.contains(&key.as_str()), "{key} is not written through {part:?}");
+    }
+    match patch {
+        Patch::Merge(patch) => merge(object, patch, false),
+        Patch::Strategic(patch) => merge(object, patch, true),
+    }
+}
+
+fn merge(object: &mut Value, patch: &Value, strategic: bool) {
+    let Value::Object(patch) = patch else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    for (key, value) in patch {
+        let object = object.as_object_mut().unwrap();
+        match value {
+            Value::Null => {
+                object.remove(key);
+            }
+            Value::Array(items) if strategic => {
+                let list = object.entry(key.clone()).or_insert_with(|| json!([]));
+                merge_list(list, key, items);
+            }
+            value => merge(object.entry(key.clone()).or_insert(Value::Null), value, strategic),
+        }
+    }
+}
+
+/// Lists as Kubernetes merges them: by key, or as sets.
+fn merge_list(list: &mut Value, name: &str, items: &[Value]) {
+    let key = match name {
+        "conditions" => Some("type"),
+        "containers" => Some("name"),
+        "ownerReferences" => Some("uid"),
+        "finalizers" => None,
+        other => panic!("the model does not know how to merge {other}"),
+    };
+    let list = list.as_array_mut().unwrap();
+    for item in items {
+        let Some(key) = key else {
+            if !list.contains(item) {
+                list.push(item.clone());
+            }
+            continue;
+        };
+        if item["$patch"] == "delete" {
+            list.retain(|known| known[key] != item[key]);
+        } else if let Some(known) = list.iter_mut().find(|known| known[key] == item[key]) {
+            merge(known, item, true);
+        } else {
+            let mut new = json!({});
+            merge(&mut new, item, true);
+            list.push(new);
+        }
+    }
+}

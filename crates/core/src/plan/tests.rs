@@ -1,0 +1,137 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::*;
+
+fn target(name: &str) -> Target {
+    Target::new(ObjectKind::Pod, "shop", name)
+}
+
+#[test]
+fn given_a_common_part_and_an_own_one_then_the_object_has_both() {
+    let common = Arc::new(json!({ "kind": "Pod", "metadata": { "labels": { "a": "1" } }, "spec": { "volumes": [1] } }));
+    let body = Body::new(
+        common.clone(),
+        json!({ "metadata": { "name": "x", "labels": { "b": "2" } } }),
+    );
+    let whole = json!({
+        "kind": "Pod", "metadata": { "name": "x", "labels": { "a": "1", "b": "2" } }, "spec": { "volumes": [1] }
+    });
+    assert_eq!(body.json(), whole);
+    assert_eq!(serde_json::to_value(&body).unwrap(), whole);
+    let without = Body::new(
+        common,
+        json!({ "metadata": { "labels": null }, "spec": { "volumes": [] } }),
+    );
+    assert_eq!(
+        without.json(),
+        json!({ "kind": "Pod", "metadata": {}, "spec": { "volumes": [] } })
+    );
+}
+
+#[test]
+fn a_plan_is_readable_as_json() {
+    let mut plan = Plan::default();
+    let mut step = Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Stop);
+    step.push(Chain::default());
+    plan.push(step.clone());
+    assert!(plan.is_idle(), "a step without chains is none: {plan:?}");
+
+    let create = Write::from(Action::create(target("web-a"), json!({ "kind": "Pod" })));
+    step.push(Chain::of(create.then(Event::normal("Done", "it is done"))));
+    plan.push(step);
+    plan.wake(Duration::from_secs(30));
+    plan.wake(Duration::from_mins(1));
+    plan.why.push(Why::Partition { keeps: 2 });
+    assert_eq!(
+        serde_json::to_value(&plan).unwrap(),
+        json!({
+            "actions": [{
+                "phase": "scale", "pace": "slowStart", "onFailure": "stop",
+                "chains": [{ "writes": [{
+                    "action": { "verb": "create", "kind": "Pod", "namespace": "shop", "name": "web-a", "body": { "kind": "Pod" } },
+                    "succeeded": { "tone": "Normal", "reason": "Done", "message": "it is done" }
+                }] }]
+            }],
+            "wakeAfter": "30s",
+            "why": [{ "reason": "partition", "keeps": 2 }]
+        })
+    );
+}
+
+#[test]
+fn ids_follow_from_the_seed_and_only_from_it() {
+    let ids = |seed| {
+        let mut source = IdSource::seeded(seed);
+        [source.next_id(), source.next_id(), source.next_id()]
+    };
+    assert_eq!(ids(7), ids(7));
+    assert_ne!(ids(7), ids(8));
+    for id in ids(7) {
+        assert!(
+            id.len() == 5 && id.bytes().all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte)),
+            "{id}"
+        );
+    }
+}
+
+#[test]
+fn reasons_are_sentences() {
+    let names: Vec<String> = (0..13).map(|number| format!("p{number}")).collect();
+    let many: PodNames = names.iter().map(String::as_str).collect();
+    assert_eq!((many.count(), many.more), (13, 3));
+    let until: Timestamp = "2024-05-01T10:00:10Z".parse().unwrap();
+    let one: PodNames = ["web-a"].into_iter().collect();
+    let sentences = [
+        (
+            Why::HookWaiting {
+                hook: Hook::PreDelete,
+                pods: many,
+            },
+            "Waiting for the preDelete hook, whose labels or finalizers have to be removed before the deletion: \
+             p0, p1, p2, p3, p4, p5, p6, p7, p8, p9 and 3 more.",
+        ),
+        (
+            Why::Partition { keeps: 1 },
+            "The partition keeps 1 Pod at the old revision.",
+        ),
+        (
+            Why::InGrace { pods: one, until },
+            "In the grace period, the first until 2024-05-01T10:00:10Z: web-a.",
+        ),
+        (
+            Why::UpdateBudget {
+                allowed: 1,
+                unavailable: 1,
+                waiting: 3,
+            },
+            "Still to be updated: 3 Pods; unavailable now: 1, allowed: 1.",
+        ),
+    ];
+    for (why, sentence) in sentences {
+        assert_eq!(why.to_string(), sentence);
+    }
+}
+
+#[test]
+fn only_what_another_look_does_not_mend_is_remembered_as_a_failure() {
+    let failure = |phase, class| Failure {
+        phase,
+        object: target("web-a"),
+        class,
+        message: format!("{class:?}"),
+    };
+    let outcome = Outcome {
+        failures: vec![
+            failure(Phase::Scale, FailureClass::Conflict),
+            failure(Phase::Scale, FailureClass::Exists),
+            failure(Phase::Update, FailureClass::Gone),
+            failure(Phase::Scale, FailureClass::Denied),
+        ],
+        refused: Vec::new(),
+    };
+    assert_eq!(outcome.first(Phase::Scale).unwrap().message, "Denied");
+    assert_eq!(outcome.first(Phase::Update), None);
+}

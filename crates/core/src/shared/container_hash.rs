@@ -1,0 +1,209 @@
+//! Hashes by which the node daemon and the controllers talk about containers: of the image, and of environment that comes from metadata.
+//!
+//! The daemon reports for each container the hash of the spec it was started with, in an annotation of the Pod. A container is *consistent* when
+//! the report is about the container that runs now, and its hash is that of the Pod's spec.
+
+use kruise_api::names::annotation::RUNTIME_CONTAINERS;
+use kruise_api::pod::{Container, Pod};
+use serde::{Deserialize, Serialize};
+
+use super::fnv::fnv1a_of_printed;
+use super::go_json;
+use super::inplace::{Reference, is_counted, reference};
+
+/// What the daemon reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RuntimeContainers {
+    /// By container.
+    pub containers: Vec<RuntimeContainer>,
+}
+
+/// What the daemon reports of one container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RuntimeContainer {
+    /// Its name.
+    pub name: String,
+    /// The container that runs.
+    #[serde(rename = "containerID")]
+    pub container_id: String,
+    /// Restarts so far.
+    pub restart_count: i32,
+    /// What it was started with.
+    pub hashes: Hashes,
+}
+
+/// What a container was started with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Hashes {
+    /// Hash of its spec, as kubelet makes it.
+    pub plain_hash: u64,
+    /// Hash of its environment from metadata; absent until the daemon has looked.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub extracted_env_from_metadata_hash: u64,
+}
+
+// The signature is what serde calls.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(hash: &u64) -> bool {
+    *hash == 0
+}
+
+/// By which hash to judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consistency {
+    /// Image and name.
+    Plain,
+    /// Environment from metadata.
+    Environment,
+}
+
+impl RuntimeContainers {
+    /// The report on a Pod, if there is one.
+    pub fn of(pod: &Pod) -> Result<Option<Self>, serde_json::Error> {
+        pod.metadata
+            .annotation(RUNTIME_CONTAINERS)
+            .map(serde_json::from_str)
+            .transpose()
+    }
+
+    /// Whether all containers of the Pod are consistent.
+    pub fn is_consistent(&self, pod: &Pod, by: Consistency) -> bool {
+        let mut containers = pod.spec.template.containers.iter();
+        containers.all(|container| self.is_container_consistent(pod, container, by))
+    }
+
+    fn is_container_consistent(&self, pod: &Pod, container: &Container, by: Consistency) -> bool {
+        let reported = self
+            .containers
+            .iter()
+            .find(|reported| container.name == reported.name.as_str());
+        let status = pod
+            .status
+            .container_statuses
+            .iter()
+            .find(|status| status.name == container.name);
+        let Some((reported, status)) = reported.zip(status) else {
+            return false;
+        };
+        status.container_id.to_string() == reported.container_id
+            && match by {
+                Consistency::Plain => reported.hashes.plain_hash == plain(&container.name, &container.image),
+                Consistency::Environment => {
+                    reported.hashes.extracted_env_from_metadata_hash == environment_of(pod, container)
+                }
+            }
+    }
+}
+
+/// The hash of a container's spec as kubelet 1.31 and later make it. Older ones hash the whole spec, which cannot be computed from what is stored.
+pub fn plain(name: &str, image: &str) -> u64 {
+    let json = format!(
+        "{{\"image\":{},\"name\":{}}}",
+        go_json::quoted(image),
+        go_json::quoted(name)
+    );
+    fnv1a_of_printed(json.as_bytes()).into()
+}
+
+/// The hash that a container's environment from metadata should have, by what the Pod says.
+pub fn environment_of(pod: &Pod, container: &Container) -> u64 {
+    let counted = container
+        .env
+        .iter()
+        .filter(|variable| variable.value.is_empty() && is_counted(&variable.name));
+    let values = counted.filter_map(|variable| {
+        let value = match reference(&variable.field_path)? {
+            Reference::Label(key) => pod.metadata.label(key),
+            Reference::Annotation(key) => pod.metadata.annotation(key),
+        };
+        Some((variable.name.to_string(), value.unwrap_or_default().to_owned()))
+    });
+    environment(values.collect())
+}
+
+/// The hash of environment variables, given by name and value.
+pub fn environment(mut variables: Vec<(String, String)>) -> u64 {
+    variables.sort_by(|one, other| one.0.cmp(&other.0));
+    let texts: Vec<String> = variables
+        .iter()
+        .map(|(name, value)| match value.as_str() {
+            "" => format!("{{\"name\":{}}}", go_json::quoted(name)),
+            value => format!(
+                "{{\"name\":{},\"value\":{}}}",
+                go_json::quoted(name),
+                go_json::quoted(value)
+            ),
+        })
+        .collect();
+    let json = if texts.is_empty() {
+        "null".to_owned()
+    } else {
+        format!("[{}]", texts.join(","))
+    };
+    fnv1a_of_printed(json.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    /// What the original's daemon and kubelet wrote, recorded in a cluster.
+    #[derive(Deserialize)]
+    struct Recorded {
+        containers: Vec<Plain>,
+        environments: Vec<Environment>,
+    }
+
+    #[derive(Deserialize)]
+    struct Plain {
+        name: String,
+        image: String,
+        hash: u64,
+    }
+
+    #[derive(Deserialize)]
+    struct Environment {
+        variables: Vec<(String, String)>,
+        hash: u64,
+    }
+
+    #[test]
+    fn given_recorded_containers_then_their_hashes_are_ours_too() {
+        let recorded: Recorded = serde_json::from_str(include_str!("../../fixtures/hashes.json")).unwrap();
+        assert!(recorded.containers.len() > 30 && recorded.environments.len() >= 3);
+        for Plain { name, image, hash } in recorded.containers {
+            assert_eq!(plain(&name, &image), hash, "{name} {image}");
+        }
+        for Environment { mut variables, hash } in recorded.environments {
+            assert_eq!(environment(variables.clone()), hash, "{variables:?}");
+            variables.reverse();
+            assert_eq!(environment(variables), hash, "the order does not matter");
+        }
+        for (variables, hash) in [
+            (vec![], 86_995_377),
+            (vec![("E2", "foo")], 2_804_834_291),
+            (vec![("A", ""), ("B", "x")], 144_086_091),
+        ] {
+            let owned = variables
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            assert_eq!(environment(owned), hash, "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn given_a_report_of_the_daemon_then_it_is_written_back_as_it_was() {
+        for recorded in [
+            r#"{"containers":[{"name":"main","containerID":"containerd://abc","restartCount":0,"hashes":{"plainHash":436018172,"extractedEnvFromMetadataHash":86995377}}]}"#,
+            r#"{"containers":[{"name":"main","containerID":"containerd://abc","restartCount":2,"hashes":{"plainHash":436018172}}]}"#,
+        ] {
+            let read: RuntimeContainers = serde_json::from_str(recorded).unwrap();
+            assert_eq!(serde_json::to_string(&read).unwrap(), recorded);
+        }
+    }
+}

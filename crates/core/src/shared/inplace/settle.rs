@@ -1,0 +1,231 @@
+//! What a Pod needs next, asked on every reconcile for every Pod.
+//!
+//! In this order: the end of a grace period; the next batch of containers; the condition `InPlaceUpdateReady`, together with the lifecycle state, the
+//! condition `KruisePodReady` of a new Pod and the label with the short hash that Pods of old releases lack. The last four are one request.
+//!
+//! A new Pod gets its conditions when it has a node, because then it also becomes `Normal`. Before that nobody could see a difference.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kruise_api::names::condition::pod::IN_PLACE_UPDATE_READY;
+use kruise_api::names::{annotation, label};
+use kruise_api::pod::Pod;
+use kruise_api::pod::status::Holds;
+use kruise_api::shared::lifecycle::Lifecycle;
+
+use super::progress::{Pending, is_complete, pending};
+use super::record::{Grace, State, Unreadable, grace_of, grace_text, remove_grace, state_of};
+use super::{Env, batch};
+use crate::shared::pod_change::{Guard, NewCondition, PodChange, PodPatch, whole_seconds};
+use crate::shared::{lifecycle, readiness, revision};
+
+/// What is known about the Pod's workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Settlement<'a> {
+    /// The hooks.
+    pub lifecycle: Option<&'a Lifecycle>,
+    /// Whether Pods of this workload have lifecycle states that follow an update (CloneSet, StatefulSet).
+    pub has_states: bool,
+    /// Whether the Pod is at the revision that it should be at.
+    pub at_update_revision: bool,
+    /// Whether a Pod gets `Normal` only when it has a node, and carries the short hash (CloneSet).
+    pub is_clone_set: bool,
+}
+
+/// What a Pod needs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settled {
+    /// Requests to send, in order; none when the Pod is as it should be, or waits.
+    pub requests: Vec<PodPatch>,
+    /// The lifecycle state that these requests bring.
+    pub state: Option<lifecycle::State>,
+    /// What the Pod waits for.
+    pub waits: Option<Waits>,
+}
+
+/// What a Pod waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Waits {
+    /// The end of the grace period; look again after this time.
+    Grace(Duration),
+    /// The containers that were changed.
+    Containers(Pending),
+    /// This container has to be ready before the next batch.
+    Ready(String),
+    /// A node.
+    Node,
+    /// Somebody who repairs the record of the update.
+    Repair(Unreadable),
+}
+
+impl Settled {
+    fn wait(waits: Waits) -> Self {
+        Self {
+            waits: Some(waits),
+            ..Self::default()
+        }
+    }
+
+    fn write(change: PodChange, pod: &Pod, env: &Env) -> Self {
+        Self {
+            requests: change.requests(pod, Guard::Version, env.has_resize),
+            ..Self::default()
+        }
+    }
+}
+
+/// What a Pod needs next.
+pub fn settle(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
+    if is_settled(pod, workload) {
+        return Settled::default();
+    }
+    match (grace_of(pod), state_of(pod)) {
+        (Err(unreadable), _) | (Ok(None), Err(unreadable)) => Settled::wait(Waits::Repair(unreadable)),
+        (Ok(Some(grace)), state) => end_of_grace(pod, &grace, state, env),
+        (Ok(None), Ok(None)) => finish(pod, workload, env),
+        (Ok(None), Ok(Some(state))) => proceed(pod, state, workload, env),
+    }
+}
+
+/// Most Pods need nothing most of the time: a quick look that reads no records.
+fn is_settled(pod: &Pod, workload: &Settlement<'_>) -> bool {
+    let keys = [annotation::IN_PLACE_STATE, annotation::IN_PLACE_STATE_OLD];
+    let mut records = keys.iter().filter_map(|key| pod.metadata.annotation(key));
+    is_marked_ready(pod)
+        && matches!(lifecycle::state(pod), lifecycle::State::Normal | lifecycle::State::None)
+        && grace_text(pod).is_none()
+        && !records.any(|record| record.contains(LEFT_FOR_LATER))
+        && !lacks_hash(pod, workload)
+}
+
+/// How the fields of a record begin that have what is left for later batches.
+const LEFT_FOR_LATER: &str = "\"nextContainer";
+
+fn lacks_hash(pod: &Pod, workload: &Settlement<'_>) -> bool {
+    let labelled = pod.metadata.label(label::POD_TEMPLATE_HASH).is_some();
+    workload.is_clone_set && !labelled && !revision::of_pod(pod).is_empty()
+}
+
+fn end_of_grace(pod: &Pod, grace: &Grace, state: Result<Option<State>, Unreadable>, env: &Env) -> Settled {
+    let state = match state {
+        Ok(Some(state)) => state,
+        Ok(None) => {
+            return Settled::wait(Waits::Repair(Unreadable {
+                key: annotation::IN_PLACE_STATE,
+                reason: "it is missing although a change waits for its grace period".to_owned(),
+            }));
+        }
+        Err(unreadable) => return Settled::wait(Waits::Repair(unreadable)),
+    };
+    let mut write = PodChange::default();
+    if !revision::is_at(pod, &grace.revision) {
+        // Somebody moved the Pod to another revision; the update starts over.
+        remove_grace(pod, &mut write);
+        return Settled::write(write, pod, env);
+    }
+    let since = state
+        .update_timestamp
+        .as_deref()
+        .and_then(|text| text.parse::<Timestamp>().ok());
+    let elapsed = since.map_or(SignedDuration::MAX, |since| env.now.duration_since(since));
+    let remaining = SignedDuration::from_secs(grace.grace_seconds.into()).saturating_sub(elapsed);
+    if remaining.is_positive() {
+        return Settled::wait(Waits::Grace(whole_seconds(remaining)));
+    }
+    match grace.change() {
+        Ok(change) => write = batch::apply(pod, &change, state, env.now),
+        Err(unreadable) => return Settled::wait(Waits::Repair(unreadable)),
+    }
+    remove_grace(pod, &mut write);
+    Settled::write(write, pod, env)
+}
+
+fn proceed(pod: &Pod, state: State, workload: &Settlement<'_>, env: &Env) -> Settled {
+    if let Some(pending) = pending(pod, &state, env.gates) {
+        let mut settled = Settled::wait(Waits::Containers(pending));
+        // Its lifecycle may go on nevertheless.
+        let (change, state) = lifecycle_change(pod, workload, env);
+        settled.requests = change.requests(pod, Guard::Version, env.has_resize);
+        settled.state = state;
+        return settled;
+    }
+    if !state.has_next() {
+        return finish(pod, workload, env);
+    }
+    let required = state.pre_check_before_next.as_ref();
+    let mut required = required.into_iter().flat_map(|check| &check.containers_required_ready);
+    let is_ready = |name: &str| {
+        let mut statuses = pod.status.container_statuses.iter();
+        statuses.any(|status| status.name == name && status.ready)
+    };
+    if let Some(name) = required.find(|name| !is_ready(name)) {
+        return Settled::wait(Waits::Ready(name.clone()));
+    }
+    let next = state.next();
+    Settled::write(batch::apply(pod, &next, state, env.now), pod, env)
+}
+
+/// Nothing is under way: the Pod may be ready.
+fn finish(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
+    let (mut change, state) = lifecycle_change(pod, workload, env);
+    let is_new = pod.status.condition(IN_PLACE_UPDATE_READY).is_none();
+    if is_new && pod.spec.node_name.is_empty() && workload.is_clone_set {
+        let mut settled = Settled::write(change, pod, env);
+        settled.state = state;
+        settled.waits = Some(Waits::Node);
+        return settled;
+    }
+    if readiness::has_gate(pod, IN_PLACE_UPDATE_READY) && !is_marked_ready(pod) {
+        let ready = NewCondition {
+            holds: true,
+            since: Some(env.now),
+            ..NewCondition::default()
+        };
+        change.conditions.insert(IN_PLACE_UPDATE_READY.to_owned(), ready);
+        // On the way anyway; for a Pod that has it there is nothing to do.
+        let mut first = readiness::first(pod, env.now);
+        first.merge(change);
+        change = first;
+    }
+    // Nobody but us updates a Pod in place, and a Pod without the condition was never updated: there is nothing that could have changed
+    // under our hands but what kubelet reports about a Pod that starts, which it does all the time.
+    let was_never_updated = is_new && matches!(state_of(pod), Ok(None));
+    let guard = if was_never_updated {
+        Guard::Identity
+    } else {
+        Guard::Version
+    };
+    Settled {
+        requests: change.requests(pod, guard, env.has_resize),
+        state,
+        waits: None,
+    }
+}
+
+fn is_marked_ready(pod: &Pod) -> bool {
+    let condition = pod.status.condition(IN_PLACE_UPDATE_READY);
+    condition.is_some_and(|condition| {
+        condition.status == Holds::True && condition.reason.is_empty() && condition.message.is_empty()
+    })
+}
+
+fn lifecycle_change(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> (PodChange, Option<lifecycle::State>) {
+    let mut change = PodChange::default();
+    let mut next = None;
+    if workload.has_states {
+        let progress = lifecycle::Progress {
+            at_update_revision: workload.at_update_revision,
+            update_complete: lifecycle::state(pod) == lifecycle::State::Updating && is_complete(pod, env.gates),
+            normal_needs_node: workload.is_clone_set,
+        };
+        next = lifecycle::next(pod, workload.lifecycle, progress);
+        if let Some(next) = &next {
+            change = lifecycle::enter(pod, next, workload.lifecycle, env.now);
+        }
+    }
+    if lacks_hash(pod, workload) {
+        change.set_label(label::POD_TEMPLATE_HASH, revision::short(revision::of_pod(pod)));
+    }
+    (change, next)
+}

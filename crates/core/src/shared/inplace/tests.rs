@@ -1,0 +1,105 @@
+use super::*;
+use crate::shared::fixture::{PodBuilder, a_pod, a_revision, at};
+use crate::shared::lifecycle::State as Stage;
+use crate::shared::pod_change::{Part, PodPatch};
+use crate::shared::revision::clone_set_pod_labels;
+use kruise_api::gates::Gate;
+use kruise_api::names::annotation::{IN_PLACE_GRACE, IN_PLACE_STATE};
+use kruise_api::shared::lifecycle::Lifecycle;
+use serde_json::{Value, json};
+
+mod deciding;
+mod records;
+mod resizing;
+mod updating;
+
+fn gates() -> Gates {
+    Gates::default()
+}
+
+fn env(time: &str) -> Env {
+    Env {
+        now: at(time),
+        gates: gates(),
+        has_resize: true,
+    }
+}
+
+fn options() -> Options {
+    Options {
+        gates: gates(),
+        ignore_claims: false,
+        grace_seconds: 0,
+    }
+}
+
+fn containers(containers: &Value) -> Value {
+    json!({"metadata": {"labels": {"app": "demo"}}, "spec": {"containers": containers}})
+}
+
+/// The change between two templates.
+fn change(old: &Value, new: &Value) -> ChangeSet {
+    decide(&a_revision("demo-old", old), &a_revision("demo-new", new), &options()).unwrap()
+}
+
+/// Two containers get new images.
+fn two_images() -> ChangeSet {
+    change(
+        &containers(&json!([{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}])),
+        &containers(&json!([{"name": "a", "image": "a:2"}, {"name": "b", "image": "b:2"}])),
+    )
+}
+
+fn one_image() -> ChangeSet {
+    change(
+        &containers(&json!([{"name": "a", "image": "a:1"}])),
+        &containers(&json!([{"name": "a", "image": "a:2"}])),
+    )
+}
+
+fn begin(pod: &PodBuilder, change: &ChangeSet, env: &Env) -> Started {
+    let what = Start {
+        change,
+        labels: &clone_set_pod_labels(&change.revision, env.gates),
+        state: Some(&Stage::Updating),
+    };
+    start(&pod.build(), &what, env)
+}
+
+fn workload() -> Settlement<'static> {
+    Settlement {
+        lifecycle: None,
+        has_states: true,
+        at_update_revision: true,
+        is_clone_set: true,
+    }
+}
+
+fn settled(pod: &PodBuilder, time: &str) -> Settled {
+    settle(&pod.build(), &workload(), &env(time))
+}
+
+fn annotation_of(pod: &PodBuilder, key: &str) -> Option<String> {
+    pod.build().metadata.annotation(key).map(str::to_owned)
+}
+
+fn parts(requests: &[PodPatch]) -> Vec<Part> {
+    requests.iter().map(|request| request.part).collect()
+}
+
+#[test]
+fn the_resize_endpoint_came_with_1_32() {
+    for (version, expected) in [
+        ("v1.32.0", true),
+        ("v1.34.4+k3s1", true),
+        ("1.32.0-alpha.1", true),
+        ("v2.0.0", true),
+        ("v1.31.9", false),
+        ("v1.32", false),
+        ("", false),
+        ("vx.y.z", false),
+        ("v1.32+.5", true),
+    ] {
+        assert_eq!(has_resize(version), expected, "{version}");
+    }
+}

@@ -1,0 +1,559 @@
+//! A Pod on its way through an update.
+
+use super::*;
+use crate::shared::lifecycle;
+use std::time::Duration;
+
+fn updating_pod() -> PodBuilder {
+    a_pod("p")
+        .at("demo-old")
+        .state("Normal")
+        .container("a", "a:1")
+        .container("b", "b:1")
+        .ready()
+}
+
+/// Kubelet has restarted a container with a new image.
+fn running(pod: PodBuilder, name: &str, image: &str) -> PodBuilder {
+    pod.status(name, "image", image)
+        .status(name, "imageID", format!("sha256:{image}"))
+}
+
+#[test]
+fn given_a_new_image_then_three_requests_bring_it() {
+    let pod = updating_pod();
+    let change = change(
+        &containers(&json!([{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}])),
+        &containers(&json!([{"name": "a", "image": "a:2"}, {"name": "b", "image": "b:1"}])),
+    );
+    let started = begin(&pod, &change, &env("10:00:00"));
+    assert_eq!(parts(&started.requests), [Part::Status, Part::Pod]);
+    assert_eq!(
+        started.requests[0].body,
+        json!({
+            "metadata": {"uid": "u-1", "resourceVersion": "7"},
+            "status": {"conditions": [
+                {"type": "InPlaceUpdateReady", "status": "False", "reason": "StartInPlaceUpdate", "message": null, "lastTransitionTime": "2024-05-01T10:00:00Z"},
+                {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "lastTransitionTime": null,
+                    "message": "the status of pod readiness gate \"InPlaceUpdateReady\" is not \"True\", but False"},
+            ]},
+        })
+    );
+    let state = r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T10:00:00Z","lastContainerStatuses":{"a":{"imageID":"sha256:a:1"}},"updateImages":true,"containerBatchesRecord":[{"timestamp":"2024-05-01T10:00:00Z","containers":["a"]}]}"#;
+    assert_eq!(
+        started.requests[1].body,
+        json!({
+            "metadata": {
+                "uid": "u-1",
+                "labels": {"controller-revision-hash": "demo-new", "pod-template-hash": "new", "lifecycle.apps.kruise.io/state": "Updating"},
+                "annotations": {"apps.kruise.io/inplace-update-state": state, "lifecycle.apps.kruise.io/timestamp": "2024-05-01T10:00:00Z"},
+            },
+            "spec": {"containers": [{"name": "a", "image": "a:2"}]},
+        })
+    );
+    assert_eq!(started.look_again, None);
+
+    let pod = pod.patched(&started.requests);
+    let waiting = settled(&pod, "10:00:01");
+    assert_eq!(
+        (waiting.requests, waiting.waits),
+        (vec![], Some(Waits::Containers(Pending::Image("a".into()))))
+    );
+
+    let done = settled(&running(pod.clone(), "a", "a:2"), "10:00:05");
+    assert_eq!(done.state, Some(lifecycle::State::Normal));
+    assert_eq!(parts(&done.requests), [Part::Status]);
+    assert_eq!(
+        done.requests[0].body,
+        json!({
+            "metadata": {
+                "uid": "u-1", "resourceVersion": "9",
+                "labels": {"lifecycle.apps.kruise.io/state": "Normal"},
+                "annotations": {"lifecycle.apps.kruise.io/timestamp": "2024-05-01T10:00:05Z"},
+            },
+            "status": {"conditions": [
+                {"type": "InPlaceUpdateReady", "status": "True", "reason": null, "message": null, "lastTransitionTime": "2024-05-01T10:00:05Z"}]},
+        })
+    );
+    let end = running(pod, "a", "a:2").patched(&done.requests);
+    assert_eq!(settled(&end, "10:00:06"), Settled::default(), "and then nothing");
+}
+
+#[test]
+fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
+    let pod = a_pod("p").at("demo-1").state("PreparingNormal").container("a", "a:1");
+    let unscheduled = settled(&pod.clone().with("/spec/nodeName", json!("")), "10:00:00");
+    assert_eq!((unscheduled.requests, unscheduled.waits), (vec![], Some(Waits::Node)));
+    let scheduled = settled(&pod, "10:00:00");
+    assert_eq!(scheduled.state, Some(lifecycle::State::Normal));
+    let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": null, "message": null, "lastTransitionTime": "2024-05-01T10:00:00Z"});
+    assert_eq!(
+        scheduled.requests,
+        [PodPatch {
+            part: Part::Status,
+            body: json!({
+                "metadata": {
+                    "uid": "u-1", "labels": {"lifecycle.apps.kruise.io/state": "Normal"},
+                    "annotations": {"lifecycle.apps.kruise.io/timestamp": "2024-05-01T10:00:00Z"},
+                },
+                "status": {"conditions": [condition("InPlaceUpdateReady"), condition("KruisePodReady")]},
+            }),
+        }]
+    );
+    assert_eq!(
+        settled(&pod.patched(&scheduled.requests), "10:00:01"),
+        Settled::default()
+    );
+}
+
+#[test]
+fn given_a_pre_normal_hook_then_the_conditions_do_not_wait_for_it() {
+    let lifecycle: Lifecycle =
+        serde_json::from_value(json!({"preNormal": {"labelsHandler": {"online": "true"}}})).unwrap();
+    let workload = Settlement {
+        lifecycle: Some(&lifecycle),
+        ..workload()
+    };
+    let pod = a_pod("p").at("demo-1").state("PreparingNormal");
+    let first = settle(&pod.build(), &workload, &env("10:00:00"));
+    assert_eq!((first.state, parts(&first.requests)), (None, vec![Part::Status]));
+    let pod = pod.patched(&first.requests);
+    assert_eq!(settle(&pod.build(), &workload, &env("10:00:01")), Settled::default());
+    let hooked = settle(&pod.label("online", "true").build(), &workload, &env("10:00:02"));
+    assert_eq!(
+        (hooked.state, parts(&hooked.requests)),
+        (Some(lifecycle::State::Normal), vec![Part::Pod])
+    );
+}
+
+#[test]
+fn given_only_metadata_then_no_container_is_in_the_batch_and_the_pod_is_unready_for_a_moment() {
+    let old = json!({"metadata": {"annotations": {"n": "1", "gone": "1"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}});
+    let new = json!({"metadata": {"annotations": {"n": "2"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}});
+    let pod = updating_pod().annotation("gone", "1");
+    let started = begin(&pod, &change(&old, &new), &env("10:00:00"));
+    assert_eq!(parts(&started.requests), [Part::Status, Part::Pod]);
+    assert!(started.requests[1].body.get("spec").is_none());
+    let pod = pod.patched(&started.requests);
+    assert_eq!(annotation_of(&pod, "n").as_deref(), Some("2"));
+    assert_eq!(annotation_of(&pod, "gone"), None);
+    assert_eq!(
+        annotation_of(&pod, IN_PLACE_STATE).unwrap(),
+        r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T10:00:00Z","lastContainerStatuses":null,"containerBatchesRecord":[{"timestamp":"2024-05-01T10:00:00Z","containers":[]}]}"#
+    );
+    assert_eq!(settled(&pod, "10:00:01").state, Some(lifecycle::State::Normal));
+}
+
+#[test]
+fn given_nothing_but_the_revision_differs_then_only_labels_and_records_are_written() {
+    let template = containers(&json!([{"name": "a", "image": "a:1"}]));
+    let started = begin(&updating_pod(), &change(&template, &template), &env("10:00:00"));
+    assert!(started.requests[1].body.get("spec").is_none());
+    assert_eq!(
+        started.requests[1].body["metadata"]["labels"]["controller-revision-hash"],
+        "demo-new"
+    );
+}
+
+#[test]
+fn given_a_pod_without_the_gate_then_it_is_not_made_unready() {
+    let pod = updating_pod().with("/spec/readinessGates", json!([]));
+    let started = begin(&pod, &one_image(), &env("10:00:00"));
+    assert_eq!(parts(&started.requests), [Part::Pod]);
+    assert_eq!(
+        started.requests[0].body["metadata"]["resourceVersion"], "7",
+        "now this one is guarded"
+    );
+    let pod = running(pod.patched(&started.requests), "a", "a:2");
+    let done = settled(&pod, "10:00:05");
+    assert_eq!(
+        (parts(&done.requests), done.state),
+        (vec![Part::Pod], Some(lifecycle::State::Normal))
+    );
+}
+
+#[test]
+fn given_a_pod_that_looks_unready_already_then_it_is_made_unready_all_the_same() {
+    let pod = a_pod("p")
+        .container("a", "a:1")
+        .condition("InPlaceUpdateReady", "False");
+    let started = begin(&pod, &one_image(), &env("10:00:00"));
+    let condition = &started.requests[0].body["status"]["conditions"][0];
+    assert_eq!(
+        (&condition["status"], &condition["lastTransitionTime"]),
+        (&json!("False"), &json!("2024-05-01T09:00:00Z"))
+    );
+}
+
+#[test]
+fn given_launch_priorities_then_the_next_batch_waits_until_the_one_before_is_done_and_ready() {
+    let pod = a_pod("p")
+        .at("demo-old")
+        .state("Normal")
+        .prioritised("a", "a:1", 0)
+        .prioritised("b", "b:1", 10)
+        .ready();
+    let started = begin(&pod, &two_images(), &env("10:00:00"));
+    assert_eq!(
+        started.requests[1].body["spec"],
+        json!({"containers": [{"name": "b", "image": "b:2"}]})
+    );
+    let pod = pod.patched(&started.requests);
+    let state = state_of(&pod.build()).unwrap().unwrap();
+    assert_eq!(json!(state.next_container_images), json!({"a": "a:2"}));
+    assert_eq!(
+        json!(state.pre_check_before_next),
+        json!({"containersRequiredReady": ["b"]})
+    );
+    assert!(!is_complete(&pod.build(), gates()));
+
+    let done = running(pod, "b", "b:2");
+    let unready = settled(&done.clone().status("b", "ready", false), "10:00:02");
+    assert_eq!(
+        (unready.requests, unready.waits),
+        (vec![], Some(Waits::Ready("b".into())))
+    );
+    let next = settled(&done, "10:00:03");
+    assert_eq!(parts(&next.requests), [Part::Pod]);
+    assert_eq!(
+        next.requests[0].body["spec"],
+        json!({"containers": [{"name": "a", "image": "a:2"}]})
+    );
+    assert_eq!(next.requests[0].body["metadata"]["resourceVersion"], "9");
+    let pod = done.patched(&next.requests);
+    assert_eq!(
+        annotation_of(&pod, IN_PLACE_STATE).unwrap(),
+        r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T10:00:00Z","lastContainerStatuses":{"a":{"imageID":"sha256:a:1"},"b":{"imageID":"sha256:b:1"}},"updateImages":true,"containerBatchesRecord":[{"timestamp":"2024-05-01T10:00:00Z","containers":["b"]},{"timestamp":"2024-05-01T10:00:03Z","containers":["a"]}]}"#
+    );
+    let end = settled(&running(pod, "a", "a:2"), "10:00:05");
+    assert_eq!(end.state, Some(lifecycle::State::Normal));
+}
+
+#[test]
+fn given_a_shared_key_then_containers_of_different_priority_change_together() {
+    let reads =
+        |key: &str| json!({"name": key, "valueFrom": {"fieldRef": {"fieldPath": format!("metadata.labels['{key}']")}}});
+    let spec = json!({"containers": [
+        {"name": "a", "image": "x", "env": [reads("k")]},
+        {"name": "b", "image": "x", "env": [reads("k"), reads("l")]},
+        {"name": "c", "image": "x", "env": [reads("l")]},
+        {"name": "d", "image": "x", "env": [reads("m")]},
+    ]});
+    let template = |value: &str| json!({"metadata": {"labels": {"k": value, "l": value, "m": value}}, "spec": spec});
+    let pod = a_pod("p")
+        .prioritised("a", "x", 9)
+        .prioritised("b", "x", 5)
+        .prioritised("c", "x", 1)
+        .prioritised("d", "x", 1);
+    let started = begin(&pod, &change(&template("1"), &template("2")), &env("10:00:00"));
+    let pod = pod.patched(&started.requests).build();
+    let state = state_of(&pod).unwrap().unwrap();
+    assert_eq!(
+        json!(state.container_batches_record.unwrap()[0].containers),
+        json!(["a", "b", "c"])
+    );
+    assert_eq!(
+        json!(state.next_container_ref_metadata),
+        json!({"d": {"creationTimestamp": null, "labels": {"m": "2"}}})
+    );
+    assert_eq!((pod.metadata.label("l"), pod.metadata.label("m")), (Some("2"), None));
+}
+
+#[test]
+fn given_a_grace_period_then_the_change_waits_for_its_end() {
+    let pod = updating_pod();
+    let change = ChangeSet {
+        grace_seconds: 30,
+        ..one_image()
+    };
+    let started = begin(&pod, &change, &env("10:00:00"));
+    assert_eq!(started.look_again, Some(Duration::from_secs(30)));
+    assert_eq!(parts(&started.requests), [Part::Status, Part::Pod]);
+    let pod = pod.patched(&started.requests);
+    assert_eq!(
+        annotation_of(&pod, IN_PLACE_GRACE).unwrap(),
+        r#"{"revision":"demo-new","containerImages":{"a":"a:2"},"graceSeconds":30}"#
+    );
+    assert_eq!(
+        annotation_of(&pod, IN_PLACE_STATE).unwrap(),
+        r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T10:00:00Z","lastContainerStatuses":null,"updateImages":true}"#
+    );
+    let read = pod.build();
+    assert_eq!(read.spec.template.containers[0].image, "a:1");
+    assert_eq!(
+        read.metadata.label("controller-revision-hash"),
+        Some("demo-new"),
+        "it counts as updated from now on"
+    );
+    assert!(!is_complete(&read, gates()));
+
+    let env = Env {
+        now: at("10:00:20") + Duration::from_millis(300),
+        ..env("10:00:20")
+    };
+    let waiting = settle(&read, &workload(), &env);
+    assert_eq!(
+        (waiting.requests, waiting.waits),
+        (vec![], Some(Waits::Grace(Duration::from_secs(10))))
+    );
+
+    let over = settled(&pod, "10:00:30");
+    let pod = pod.patched(&over.requests);
+    assert_eq!(annotation_of(&pod, IN_PLACE_GRACE), None);
+    assert_eq!(pod.build().spec.template.containers[0].image, "a:2");
+    let state = annotation_of(&pod, IN_PLACE_STATE).unwrap();
+    assert!(
+        state.contains(r#""updateTimestamp":"2024-05-01T10:00:00Z""#)
+            && state.contains(r#""timestamp":"2024-05-01T10:00:30Z""#)
+    );
+    assert_eq!(
+        settled(&running(pod, "a", "a:2"), "10:00:33").state,
+        Some(lifecycle::State::Normal)
+    );
+}
+
+#[test]
+fn given_a_pod_that_was_moved_during_its_grace_then_the_waiting_change_is_dropped() {
+    let change = ChangeSet {
+        grace_seconds: 30,
+        ..one_image()
+    };
+    let pod = updating_pod();
+    let requests = begin(&pod, &change, &env("10:00:00")).requests;
+    let pod = pod.patched(&requests).at("demo-other");
+    let dropped = settled(&pod, "10:00:01");
+    let body = &dropped.requests[0].body;
+    assert_eq!(
+        body["metadata"]["annotations"],
+        json!({"apps.kruise.io/inplace-update-grace": null})
+    );
+    assert!(body.get("spec").is_none());
+    assert_eq!(
+        pod.patched(&dropped.requests).build().spec.template.containers[0].image,
+        "a:1"
+    );
+}
+
+#[test]
+fn given_records_that_cannot_be_read_then_the_pod_waits_for_repair() {
+    let pod = updating_pod().at("demo-new").state("Updating");
+    for (state, grace) in [
+        (Some("{"), None),
+        (None, Some("{")),
+        (None, Some(r#"{"revision":"demo-new","graceSeconds":1}"#)),
+        (Some("["), Some(r#"{"revision":"demo-new","graceSeconds":1}"#)),
+        (
+            Some(r#"{"revision":"demo-new"}"#),
+            Some(r#"{"revision":"demo-new","metaDataPatch":"%"}"#),
+        ),
+    ] {
+        let mut pod = pod.clone();
+        for (key, value) in [(IN_PLACE_STATE, state), (IN_PLACE_GRACE, grace)] {
+            pod = value.into_iter().fold(pod, |pod, value| pod.annotation(key, value));
+        }
+        let found = settled(&pod, "10:00:00");
+        assert!(matches!(found.waits, Some(Waits::Repair(_))), "{found:?}");
+        assert_eq!(found.requests, []);
+    }
+}
+
+#[test]
+fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
+    let pod = a_pod("p")
+        .container("a", "a:2")
+        .status("a", "imageID", "same")
+        .status("a", "image", "a:1");
+    let state = r#"{"revision":"r","lastContainerStatuses":{"a":{"imageID":"same"}}}"#;
+    let report = |hash: u64, id: &str| {
+        json!({"containers": [{"name": "a", "containerID": id, "hashes": {"plainHash": hash}}]}).to_string()
+    };
+    let hash = crate::shared::container_hash::plain("a", "a:2");
+    let image = || Some(Pending::Image("a".into()));
+    let report_key = "apps.kruise.io/runtime-containers-meta";
+    for (what, pod, expected) in [
+        ("the same ID under the old name", pod.clone(), image()),
+        ("another ID", pod.clone().status("a", "imageID", "new"), None),
+        (
+            "the same ID under the new name",
+            pod.clone().status("a", "image", "a:2"),
+            None,
+        ),
+        (
+            "no status",
+            pod.clone().with("/status/containerStatuses", json!([])),
+            Some(Pending::Status("a".into())),
+        ),
+        (
+            "the daemon's word",
+            pod.clone().annotation(report_key, report(hash, "containerd://a")),
+            None,
+        ),
+        (
+            "its word about a former container",
+            pod.clone().annotation(report_key, report(hash, "containerd://b")),
+            image(),
+        ),
+        (
+            "its word about another image",
+            pod.clone().annotation(report_key, report(hash + 1, "containerd://a")),
+            image(),
+        ),
+        (
+            "an unreadable report",
+            pod.clone().annotation(report_key, "{"),
+            Some(Pending::UnreadableReport),
+        ),
+        (
+            "an unreadable report, although the ID is new",
+            pod.status("a", "imageID", "new").annotation(report_key, "{"),
+            Some(Pending::UnreadableReport),
+        ),
+    ] {
+        let read: State = serde_json::from_str(state).unwrap();
+        assert_eq!(pending(&pod.build(), &read, gates()), expected, "{what}");
+    }
+    // An image without a tag is the latest.
+    let untagged = a_pod("p")
+        .container("a", "host/a")
+        .status("a", "imageID", "same")
+        .status("a", "image", "host/a:latest");
+    assert_eq!(
+        pending(&untagged.build(), &serde_json::from_str(state).unwrap(), gates()),
+        None
+    );
+}
+
+#[test]
+fn given_environment_from_metadata_then_the_daemon_has_to_report_it() {
+    let variable = json!({"name": "V", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['v']"}}});
+    let pod = a_pod("p")
+        .label("v", "2")
+        .container("a", "a:1")
+        .env(variable)
+        .container("b", "b:1");
+    let state: State =
+        serde_json::from_str(r#"{"revision":"r","lastContainerStatuses":null,"updateEnvFromMetadata":true}"#).unwrap();
+    let report = |a: u64, b: u64| {
+        let container = |name: &str, hash: u64| json!({"name": name, "containerID": format!("containerd://{name}"), "hashes": {"plainHash": 1, "extractedEnvFromMetadataHash": hash}});
+        json!({"containers": [container("a", a), container("b", b)]}).to_string()
+    };
+    let hash = |value: &str| crate::shared::container_hash::environment(vec![("V".into(), value.into())]);
+    let none = crate::shared::container_hash::environment(vec![]);
+    for (report, expected) in [
+        (None, Some(Pending::Environment)),
+        (Some(report(hash("1"), none)), Some(Pending::Environment)),
+        (Some(report(hash("2"), 0)), Some(Pending::Environment)),
+        (Some(report(hash("2"), none)), None),
+    ] {
+        let pod = report.into_iter().fold(pod.clone(), |pod, report| {
+            pod.annotation("apps.kruise.io/runtime-containers-meta", report)
+        });
+        assert_eq!(pending(&pod.build(), &state, gates()), expected);
+    }
+}
+
+#[test]
+fn given_a_pod_of_an_old_release_then_the_missing_hash_label_comes_along() {
+    let pod = a_pod("p").label("controller-revision-hash", "demo-1").ready();
+    let found = settled(&pod, "10:00:00");
+    assert_eq!(
+        found.requests[0].body["metadata"]["labels"],
+        json!({"pod-template-hash": "1"})
+    );
+    let stateful = Settlement {
+        is_clone_set: false,
+        ..workload()
+    };
+    assert_eq!(settle(&pod.build(), &stateful, &env("10:00:00")).requests, []);
+}
+
+#[test]
+fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
+    let lifecycle: Lifecycle =
+        serde_json::from_value(json!({"inPlaceUpdate": {"labelsHandler": {"hook": "on"}, "markPodNotReady": true}}))
+            .unwrap();
+    let workload = Settlement {
+        lifecycle: Some(&lifecycle),
+        ..workload()
+    };
+    let pod = a_pod("p")
+        .at("demo-old")
+        .state("Normal")
+        .label("hook", "on")
+        .container("a", "a:1")
+        .ready();
+    let hold = lifecycle::before_update(&pod.build(), Some(&lifecycle), at("10:00:00")).unwrap();
+    let lifecycle::BeforeUpdate::Hold(change) = hold else {
+        panic!("hooked")
+    };
+    let requests = change.requests(&pod.build(), crate::shared::pod_change::Guard::Version, true);
+    assert_eq!(parts(&requests), [Part::Status], "the label goes with the condition");
+    let waiting = pod.patched(&requests);
+    let condition = waiting.build().status.condition("KruisePodReady").unwrap().clone();
+    assert_eq!(
+        &*condition.message,
+        r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"}]"#
+    );
+    let not_at = Settlement {
+        at_update_revision: false,
+        ..workload
+    };
+    assert_eq!(settle(&waiting.build(), &not_at, &env("10:00:01")), Settled::default());
+
+    // Rolled back meanwhile, with the hook still on: Normal, and no longer held (the original forgets that).
+    let back = settle(&waiting.build(), &workload, &env("10:00:02"));
+    assert_eq!(
+        (back.state, parts(&back.requests)),
+        (Some(lifecycle::State::Normal), vec![Part::Status])
+    );
+    assert!(
+        waiting
+            .clone()
+            .patched(&back.requests)
+            .build()
+            .status
+            .is_true("KruisePodReady")
+    );
+
+    // Released: updated, and then held until the hook is back.
+    let released = waiting.label("hook", "off");
+    let requests = begin(&released, &one_image(), &env("10:00:03")).requests;
+    let updated = running(released.patched(&requests), "a", "a:2");
+    let done = settle(&updated.build(), &workload, &env("10:00:06"));
+    assert_eq!(
+        (done.state, parts(&done.requests)),
+        (Some(lifecycle::State::Updated), vec![Part::Status])
+    );
+    let updated = updated.patched(&done.requests);
+    assert!(updated.build().status.is_true("KruisePodReady") && updated.build().status.is_true("InPlaceUpdateReady"));
+    assert_eq!(
+        settle(&updated.build(), &workload, &env("10:00:07")),
+        Settled::default()
+    );
+    let rehooked = settle(&updated.label("hook", "on").build(), &workload, &env("10:00:08"));
+    assert_eq!(rehooked.state, Some(lifecycle::State::Normal));
+}
+
+#[test]
+fn given_a_crash_after_any_request_then_the_update_ends_the_same() {
+    let change = one_image();
+    let pod = updating_pod();
+    let requests = begin(&pod, &change, &env("10:00:00")).requests;
+    for done in 0..=requests.len() {
+        let mut pod = pod.clone().patched(&requests[..done]);
+        if pod.build().metadata.label("controller-revision-hash") != Some("demo-new") {
+            // It is still at the old revision, so it is chosen again, whatever its condition says.
+            let again = begin(&pod, &change, &env("10:00:00")).requests;
+            pod = pod.patched(&again);
+        }
+        let pod = running(pod, "a", "a:2");
+        let end = settled(&pod, "10:00:05");
+        let pod = pod.patched(&end.requests).build();
+        assert_eq!(
+            pod.metadata.label("lifecycle.apps.kruise.io/state"),
+            Some("Normal"),
+            "{done}"
+        );
+        assert!(pod.status.is_true("InPlaceUpdateReady"));
+    }
+}

@@ -1,0 +1,259 @@
+//! What shall be changed of one Pod, and in how few requests that is possible.
+//!
+//! Decisions collect into a [`PodChange`]; [`PodChange::requests`] turns it into strategic merge patches. Labels and annotations travel
+//! with whatever is written anyway: the status subresource takes them too, so a condition and a label are one request.
+//!
+//! Requests go in this order: status, resize, Pod. Each names the Pod's UID; the first also its version when the decision was made from
+//! the Pod's content ([`Guard::Version`]), so that a decision on an outdated Pod is refused instead of applied.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kruise_api::pod::Pod;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// The part of a Pod that a request is for; each has an endpoint of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// The Pod itself.
+    Pod,
+    /// Its status; labels and annotations may come along.
+    Status,
+    /// Resources of running containers.
+    Resize,
+}
+
+/// One request: a strategic merge patch with its preconditions inside.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PodPatch {
+    /// What is patched.
+    pub part: Part,
+    /// The patch.
+    pub body: Value,
+}
+
+/// What has to be true of the Pod for a request to be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// It is still the same Pod.
+    Identity,
+    /// Nothing about it has changed.
+    Version,
+}
+
+/// A condition as it shall be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewCondition {
+    /// Whether it holds.
+    pub holds: bool,
+    /// Why, in one word.
+    pub reason: Option<String>,
+    /// Details.
+    pub message: Option<String>,
+    /// Since when; left empty for kubelet when not given.
+    pub since: Option<Timestamp>,
+}
+
+/// Requests and limits to set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct ResourceChange {
+    /// Limits by resource.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
+    /// Requests by resource.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, String>,
+}
+
+impl ResourceChange {
+    /// True when nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.limits.is_empty() && self.requests.is_empty()
+    }
+}
+
+/// Everything that shall be changed of one Pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodChange {
+    /// Labels to set, or to remove.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Annotations to set, or to remove.
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// Finalizers to add.
+    pub finalizers: Vec<String>,
+    /// More of the metadata, as a strategic merge patch of it. What the fields above say wins.
+    pub metadata: Map<String, Value>,
+    /// Conditions by type.
+    pub conditions: BTreeMap<String, NewCondition>,
+    /// Images by container.
+    pub images: BTreeMap<String, String>,
+    /// Resources by container.
+    pub resources: BTreeMap<String, ResourceChange>,
+}
+
+impl PodChange {
+    /// True when nothing changes.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Sets a label.
+    pub fn set_label(&mut self, key: &str, value: &str) {
+        self.labels.insert(key.to_owned(), Some(value.to_owned()));
+    }
+
+    /// Sets an annotation.
+    pub fn set_annotation(&mut self, key: &str, value: impl Into<String>) {
+        self.annotations.insert(key.to_owned(), Some(value.into()));
+    }
+
+    /// Removes an annotation, if the Pod has it.
+    pub fn remove_annotation(&mut self, pod: &Pod, key: &str) {
+        if pod.metadata.annotation(key).is_some() {
+            self.annotations.insert(key.to_owned(), None);
+        }
+    }
+
+    /// Adds another change; where both say something, the other one counts.
+    pub fn merge(&mut self, other: Self) {
+        self.labels.extend(other.labels);
+        self.annotations.extend(other.annotations);
+        self.finalizers.extend(other.finalizers);
+        self.metadata.extend(other.metadata);
+        self.conditions.extend(other.conditions);
+        self.images.extend(other.images);
+        self.resources.extend(other.resources);
+    }
+
+    /// The requests that make the change, in order. Resources go through the `resize` endpoint where the server has one.
+    pub fn requests(mut self, pod: &Pod, guard: Guard, has_resize: bool) -> Vec<PodPatch> {
+        let mut requests = Vec::new();
+        let conditions = std::mem::take(&mut self.conditions);
+        let resources = std::mem::take(&mut self.resources);
+        let resize = if has_resize { resources.clone() } else { BTreeMap::new() };
+        let in_spec = if has_resize { BTreeMap::new() } else { resources };
+
+        let needs_pod_write =
+            !(self.images.is_empty() && in_spec.is_empty() && self.finalizers.is_empty() && self.metadata.is_empty());
+        if !conditions.is_empty() {
+            let mut body = json!({"status": {"conditions": conditions_list(&conditions)}});
+            if !needs_pod_write {
+                self.write_metadata(&mut body);
+            }
+            requests.push((Part::Status, body));
+        }
+        if !resize.is_empty() {
+            let containers = containers_list(&BTreeMap::new(), &resize);
+            requests.push((Part::Resize, json!({"spec": {"containers": containers}})));
+        }
+        if !self.is_empty() || needs_pod_write {
+            let mut body = json!({});
+            self.write_metadata(&mut body);
+            if !(self.images.is_empty() && in_spec.is_empty())
+                && let Value::Object(body) = &mut body
+            {
+                let containers = containers_list(&self.images, &in_spec);
+                body.insert("spec".to_owned(), json!({"containers": containers}));
+            }
+            requests.push((Part::Pod, body));
+        }
+        let mut guard = guard;
+        let guarded = |(part, mut body)| {
+            add_guard(&mut body, pod, guard);
+            // What follows must not be refused because of what went before.
+            guard = Guard::Identity;
+            PodPatch { part, body }
+        };
+        requests.into_iter().map(guarded).collect()
+    }
+
+    /// Moves everything about the metadata into the body of a patch.
+    fn write_metadata(&mut self, body: &mut Value) {
+        let mut metadata = std::mem::take(&mut self.metadata);
+        let labels = std::mem::take(&mut self.labels);
+        let annotations = std::mem::take(&mut self.annotations);
+        for (name, values) in [("labels", labels), ("annotations", annotations)] {
+            if !values.is_empty()
+                && let Some(map) = super::tree::child_or_new(&mut metadata, name)
+            {
+                map.extend(values.into_iter().map(|(key, value)| (key, json!(value))));
+            }
+        }
+        if !self.finalizers.is_empty() {
+            let mut all = std::mem::take(&mut self.finalizers);
+            let listed = metadata.remove("finalizers");
+            let listed = listed.as_ref().and_then(Value::as_array).into_iter().flatten();
+            all.extend(listed.filter_map(Value::as_str).map(str::to_owned));
+            all.sort();
+            all.dedup();
+            metadata.insert("finalizers".to_owned(), json!(all));
+        }
+        if !metadata.is_empty()
+            && let Value::Object(body) = body
+        {
+            body.insert("metadata".to_owned(), Value::Object(metadata));
+        }
+    }
+}
+
+fn add_guard(body: &mut Value, pod: &Pod, guard: Guard) {
+    let metadata = body
+        .as_object_mut()
+        .and_then(|body| super::tree::child_or_new(body, "metadata"));
+    let Some(metadata) = metadata else { return };
+    metadata.insert("uid".to_owned(), json!(pod.metadata.uid.to_string()));
+    if guard == Guard::Version {
+        let version = pod.metadata.resource_version.to_string();
+        metadata.insert("resourceVersion".to_owned(), json!(version));
+    }
+}
+
+/// As patches of conditions, by type. What is not said is removed: an earlier reason must not stay.
+fn conditions_list(conditions: &BTreeMap<String, NewCondition>) -> Vec<Value> {
+    let condition = |(type_, new): (&String, &NewCondition)| {
+        json!({
+            "type": type_,
+            "status": if new.holds { "True" } else { "False" },
+            "reason": new.reason,
+            "message": new.message,
+            "lastTransitionTime": new.since.map(to_the_second),
+        })
+    };
+    conditions.iter().map(condition).collect()
+}
+
+fn containers_list(images: &BTreeMap<String, String>, resources: &BTreeMap<String, ResourceChange>) -> Vec<Value> {
+    let mut containers: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for (name, image) in images {
+        containers
+            .entry(name)
+            .or_default()
+            .insert("image".to_owned(), json!(image));
+    }
+    for (name, change) in resources {
+        containers
+            .entry(name)
+            .or_default()
+            .insert("resources".to_owned(), json!(change));
+    }
+    let named = |(name, mut fields): (&str, Map<String, Value>)| {
+        fields.insert("name".to_owned(), json!(name));
+        Value::Object(fields)
+    };
+    containers.into_iter().map(named).collect()
+}
+
+/// A time as Kubernetes writes it: UTC, to the second.
+pub fn to_the_second(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+/// A time span in whole seconds, rounded up; a negative one is none.
+pub fn whole_seconds(span: jiff::SignedDuration) -> Duration {
+    let seconds = span.as_secs() + i64::from(span.subsec_nanos() > 0);
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+}

@@ -1,0 +1,230 @@
+//! Pulling the images of a new revision onto the nodes before their Pods are updated.
+//!
+//! - Worth it only for a rollout that takes several steps and changes Pods in place: more than three replicas, and not all at once.
+//! - Whether it is worth it is decided once per revision, and noted on it with a label; later changes of the workload do not matter.
+//! - One ImagePullJob per container whose image differs; it covers the nodes of all Pods that are not at the new revision.
+//! - When all Pods are at the new revision, the jobs go.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
+use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::kind::Kind as _;
+use kruise_api::names::{label, pattern};
+use kruise_api::revision::ControllerRevision;
+use kruise_api::shared::IntOrPercent;
+use serde_json::{Value, json};
+
+use super::revision::{Owner, short, template};
+
+/// The rollout of a workload.
+#[derive(Clone, Debug)]
+pub struct Rollout<'a> {
+    /// The workload, owner of the jobs.
+    pub owner: &'a Owner,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Which Pods are its own.
+    pub selector: &'a LabelSelector,
+    /// The revision that Pods are at.
+    pub current: &'a ControllerRevision,
+    /// The revision that they shall be at.
+    pub update: &'a ControllerRevision,
+    /// Whether Pods are updated by the controller, in place where possible.
+    pub is_rolling_in_place: bool,
+    /// Whether this change can be made in place.
+    pub is_possible_in_place: bool,
+    /// Wanted number of Pods.
+    pub replicas: i32,
+    /// Pods that stay at the old revision.
+    pub partition: i32,
+    /// Most Pods that may be unavailable.
+    pub max_unavailable: i32,
+    /// Pods at the new revision that are ready; 0 when the status is about another revision.
+    pub updated_ready: i32,
+    /// So many of these there have to be first.
+    pub min_updated_ready: i32,
+    /// Most nodes that pull at the same time; 1 when not given.
+    pub parallelism: Option<&'a IntOrPercent>,
+    /// Seconds for one pull; 300 when not given.
+    pub timeout_seconds: Option<i32>,
+}
+
+/// What to do about images.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Predownload {
+    /// Nothing: it was decided before.
+    Decided,
+    /// Nothing yet: there are not enough updated Pods.
+    Wait,
+    /// Nothing ever: label the revision so.
+    Ignore {
+        /// A merge patch of the revision.
+        label: Value,
+    },
+    /// Make jobs, then label the revision, also if some of them could not be made.
+    Create {
+        /// The jobs; one that exists already is fine.
+        jobs: Vec<Job>,
+        /// A merge patch of the revision.
+        label: Value,
+    },
+}
+
+/// A job to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// The image it pulls.
+    pub image: String,
+    /// The object.
+    pub object: Value,
+}
+
+/// Replicas up to which a rollout is over before images would be there.
+const FEW: i32 = 3;
+const TIMEOUT_SECONDS: i32 = 300;
+const TTL_SECONDS: i32 = 600;
+
+/// What to do about the images of a rollout.
+pub fn predownload(rollout: &Rollout<'_>) -> Predownload {
+    let in_place = rollout.is_rolling_in_place && rollout.is_possible_in_place;
+    let is_worth_it = in_place && rollout.replicas > FEW && !is_all_at_once(rollout);
+    if !is_decided(rollout) && is_worth_it && rollout.updated_ready < rollout.min_updated_ready {
+        return Predownload::Wait;
+    }
+    decided(rollout, is_worth_it, &[rollout.current])
+}
+
+/// What to do about the images of a DaemonSet's rollout: a few Pods are enough, updated ones are not waited for, and an image counts that differs from
+/// that of any old revision.
+pub fn predownload_for_daemons(rollout: &Rollout<'_>, old: &[&ControllerRevision]) -> Predownload {
+    decided(rollout, !is_all_at_once(rollout), old)
+}
+
+fn is_all_at_once(rollout: &Rollout<'_>) -> bool {
+    rollout.partition <= 0 && rollout.max_unavailable >= rollout.replicas
+}
+
+fn is_decided(rollout: &Rollout<'_>) -> bool {
+    let is_labelled = |key| rollout.update.metadata.label(key).is_some();
+    is_labelled(label::PRE_DOWNLOAD_CREATED) || is_labelled(label::PRE_DOWNLOAD_IGNORED)
+}
+
+fn decided(rollout: &Rollout<'_>, is_worth_it: bool, old: &[&ControllerRevision]) -> Predownload {
+    if is_decided(rollout) {
+        return Predownload::Decided;
+    }
+    if !is_worth_it {
+        let label = labelled(label::PRE_DOWNLOAD_IGNORED);
+        return Predownload::Ignore { label };
+    }
+    Predownload::Create {
+        jobs: jobs(rollout, old),
+        label: labelled(label::PRE_DOWNLOAD_CREATED),
+    }
+}
+
+/// The jobs to delete when all Pods are at the new revision: all that the workload controls.
+pub fn obsolete<'a>(jobs: impl IntoIterator<Item = &'a ObjectMeta>, owner: &Owner) -> Vec<&'a str> {
+    let is_ours = |job: &&ObjectMeta| {
+        let mut owners = job.owner_references.iter().flatten();
+        owners.any(|known| known.controller == Some(true) && known.uid == owner.uid)
+    };
+    let ours = jobs.into_iter().filter(is_ours);
+    ours.filter_map(|job| job.name.as_deref()).collect()
+}
+
+fn labelled(key: &str) -> Value {
+    json!({"metadata": {"labels": {(key): "true"}}})
+}
+
+fn jobs(rollout: &Rollout<'_>, old: &[&ControllerRevision]) -> Vec<Job> {
+    let read = |revision: &ControllerRevision| template(&revision.data.value()).unwrap_or_default();
+    let after = read(rollout.update);
+    let before: Vec<Value> = old.iter().map(|revision| read(revision)).collect();
+    let differs = |(name, image): &(&str, &str)| before.iter().any(|before| images(before).get(name) != Some(image));
+    let changed = images(&after).into_iter().filter(differs);
+    changed.map(|(name, image)| job(rollout, &after, name, image)).collect()
+}
+
+/// Images by container.
+fn images<'a>(template: &'a Value) -> BTreeMap<&'a str, &'a str> {
+    let containers = template.pointer("/spec/containers").and_then(Value::as_array);
+    let pair = |container: &'a Value| {
+        let text = |key: &str| container.get(key)?.as_str();
+        Some((text("name")?, text("image")?))
+    };
+    containers.into_iter().flatten().filter_map(pair).collect()
+}
+
+fn job(rollout: &Rollout<'_>, template: &Value, container: &str, image: &str) -> Job {
+    let revision = rollout.update.name();
+    let name = pattern::pre_download_job(revision, container);
+    let hash = rollout
+        .update
+        .metadata
+        .label(label::REVISION_DATA_HASH)
+        .unwrap_or_else(|| short(revision));
+    let map = |path: &str| {
+        template
+            .pointer(path)
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let mut labels = map("/metadata/labels");
+    labels.insert(label::REVISION_DATA_HASH.to_owned(), json!(hash));
+    let secrets = template.pointer("/spec/imagePullSecrets").and_then(Value::as_array);
+    let secrets: Vec<&str> = secrets
+        .into_iter()
+        .flatten()
+        .filter_map(|secret| secret.get("name").and_then(Value::as_str))
+        .collect();
+    let mut spec = json!({
+        "image": image,
+        "podSelector": not_at(rollout.selector, revision),
+        "parallelism": rollout.parallelism.unwrap_or(&IntOrPercent::Int(1)),
+        "pullPolicy": {
+            "backoffLimit": 1,
+            "timeoutSeconds": rollout.timeout_seconds.unwrap_or(TIMEOUT_SECONDS),
+        },
+        "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": TTL_SECONDS},
+        "sandboxConfig": {"labels": labels, "annotations": map("/metadata/annotations")},
+    });
+    if let (Value::Object(spec), false) = (&mut spec, secrets.is_empty()) {
+        spec.insert("pullSecrets".to_owned(), json!(secrets));
+    }
+    let object = json!({
+        "apiVersion": ImagePullJob::API_VERSION,
+        "kind": ImagePullJob::KIND,
+        "metadata": {
+            "name": name,
+            "namespace": rollout.namespace,
+            "labels": labels,
+            "ownerReferences": [rollout.owner.reference()],
+        },
+        "spec": spec,
+    });
+    Job {
+        name,
+        image: image.to_owned(),
+        object,
+    }
+}
+
+/// The workload's selector, without Pods that are at the revision.
+fn not_at(selector: &LabelSelector, revision: &str) -> LabelSelector {
+    let mut selector = selector.clone();
+    let others = LabelSelectorRequirement {
+        key: label::REVISION.to_owned(),
+        operator: "NotIn".to_owned(),
+        values: Some(vec![revision.to_owned(), short(revision).to_owned()]),
+    };
+    selector.match_expressions.get_or_insert_default().push(others);
+    selector
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Which revision the current template is, and what to do when there is none yet.
+
+use std::collections::BTreeMap;
+
+use kruise_api::names::{annotation, label};
+use kruise_api::raw::{PodTemplate, VolumeClaimTemplates};
+use kruise_api::revision::ControllerRevision;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{claims_hash, data, hash, is_same_data, name};
+
+/// Who owns what is made, as controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owner {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+}
+
+impl Owner {
+    /// As an entry of `ownerReferences`.
+    pub fn reference(&self) -> Value {
+        let Self {
+            api_version,
+            kind,
+            name,
+            uid,
+        } = self;
+        json!({
+            "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+            "controller": true, "blockOwnerDeletion": true,
+        })
+    }
+}
+
+/// What a revision is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload<'a> {
+    /// The workload.
+    pub owner: &'a Owner,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its annotations, which a new revision gets too.
+    pub annotations: Option<&'a BTreeMap<String, String>>,
+    /// Its Pod template.
+    pub template: &'a PodTemplate,
+    /// Its claim templates, when the hash of these belongs to its revisions (CloneSet).
+    pub claims: Option<&'a VolumeClaimTemplates>,
+}
+
+/// The revision that the current template asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    data: String,
+    claims_hash: Option<String>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    owner: Owner,
+    namespace: String,
+}
+
+/// What to do to have the revision that the current template asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice<'a> {
+    /// It is there, and the newest.
+    Use(&'a ControllerRevision),
+    /// It is there, but older than others: it gets the highest number.
+    Renumber {
+        /// The revision.
+        revision: &'a ControllerRevision,
+        /// A merge patch that does it.
+        patch: Value,
+    },
+    /// There is none.
+    Create {
+        /// Its name.
+        name: String,
+        /// The count of collisions with which this name was made.
+        collisions: i32,
+        /// The object to create.
+        object: Value,
+    },
+}
+
+/// What it means that the name of a new revision is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameTaken {
+    /// It is the revision we want: use it.
+    Use,
+    /// It is another one: count a collision and choose again.
+    Collision,
+}
+
+impl Candidate {
+    /// The candidate of a workload as it is now.
+    pub fn of(workload: &Workload<'_>) -> Self {
+        let template = workload.template.value();
+        let labels = template.pointer("/metadata/labels").and_then(Value::as_object);
+        let labels = labels.into_iter().flatten();
+        Self {
+            data: data(&template),
+            claims_hash: workload.claims.map(|claims| claims_hash(&claims.value())),
+            labels: labels
+                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+                .collect(),
+            annotations: workload.annotations.cloned().unwrap_or_default(),
+            owner: workload.owner.clone(),
+            namespace: workload.namespace.to_owned(),
+        }
+    }
+
+    /// The data it would have.
+    pub fn data(&self) -> &str {
+        &self.data
+    }
+
+    /// Whether a revision is what this candidate asks for.
+    pub fn is(&self, revision: &ControllerRevision) -> bool {
+        is_same_data(&self.data, revision.data.json())
+    }
+
+    fn object(&self, name: &str, hash: &str, number: i64) -> Value {
+        let mut labels = self.labels.clone();
+        labels.insert(label::REVISION_DATA_HASH.to_owned(), hash.to_owned());
+        let mut annotations = self.annotations.clone();
+        if let Some(hash) = &self.claims_hash {
+            annotations.insert(annotation::CLAIM_TEMPLATES_HASH.to_owned(), hash.clone());
+        }
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "ControllerRevision",
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "labels": labels,
+                "annotations": annotations,
+                "ownerReferences": [self.owner.reference()],
+            },
+            "data": serde_json::from_str::<Value>(&self.data).unwrap_or_default(),
+            "revision": number,
+        })
+    }
+
+    fn renumber<'a>(&self, revision: &'a ControllerRevision, number: i64) -> Choice<'a> {
+        let mut metadata = json!({"resourceVersion": revision.metadata.resource_version.to_string()});
+        if let Some(hash) = &self.claims_hash
+            && revision.metadata.annotation(annotation::CLAIM_TEMPLATES_HASH) != Some(hash)
+            && let Value::Object(metadata) = &mut metadata
+        {
+            metadata.insert(
+                "annotations".to_owned(),
+                json!({(annotation::CLAIM_TEMPLATES_HASH): hash}),
+            );
+        }
+        let patch = json!({"metadata": metadata, "revision": number});
+        Choice::Renumber { revision, patch }
+    }
+}
+
+/// Chooses among the workload's revisions, which are sorted by age as [`super::belonging`] gives them.
+pub fn choose<'a>(candidate: &Candidate, known: &[&'a ControllerRevision], collisions: i32) -> Choice<'a> {
+    let next = known.last().map_or(0, |newest| newest.revision).saturating_add(1);
+    let newest = known.last().copied();
+    if let Some(newest) = newest.filter(|newest| candidate.is(newest)) {
+        return Choice::Use(newest);
+    }
+    if let Some(older) = known.iter().rev().find(|older| candidate.is(older)) {
+        return candidate.renumber(older, next);
+    }
+    let named = |collisions: i32| {
+        let hash = hash(&candidate.data, collisions);
+        (collisions, name(&candidate.owner.name, &hash), hash)
+    };
+    // A collision that can be seen already costs no attempt.
+    let is_free = |name: &str| known.iter().all(|revision| revision.name() != name);
+    let mut attempts = (collisions..=i32::MAX).take(known.len() + 1).map(named);
+    let free = attempts.find(|(_, name, _)| is_free(name));
+    let (collisions, name, hash) = free.unwrap_or_else(|| named(collisions));
+    let object = candidate.object(&name, &hash, next);
+    Choice::Create {
+        name,
+        collisions,
+        object,
+    }
+}
+
+/// What to do when the name of a new revision turned out to be taken by an object that was not among the workload's own.
+pub fn name_taken(candidate: &Candidate, by: &ControllerRevision) -> NameTaken {
+    if candidate.is(by) {
+        NameTaken::Use
+    } else {
+        NameTaken::Collision
+    }
+}
