@@ -99,7 +99,7 @@ impl Applier {
         let mut failed = Vec::new();
         for step in &plan.actions {
             let failures = round.step(step).await;
-            let stop = !failures.is_empty() && step.on_failure == OnFailure::Stop;
+            let stop = failures.iter().any(|failed| failed.stops(step));
             failed.extend(failures);
             if stop {
                 break;
@@ -134,6 +134,15 @@ struct Failed {
 }
 
 impl Failed {
+    /// Nothing more of the step is begun, and no further step.
+    fn stops(&self, step: &Step) -> bool {
+        match step.on_failure {
+            OnFailure::Stop => true,
+            OnFailure::Skip => !class(&self.error).is_passing(),
+            OnFailure::GoOn => false,
+        }
+    }
+
     fn told(&self) -> Failure {
         Failure {
             phase: self.phase,
@@ -183,7 +192,7 @@ impl Round<'_> {
                 let mut results = Vec::new();
                 for chain in &step.chains {
                     let result = self.chain(step.phase, chain).await;
-                    let stop = result.is_err() && step.on_failure == OnFailure::Stop;
+                    let stop = result.as_ref().is_err_and(|failed| failed.stops(step));
                     results.push(result);
                     if stop {
                         break;
@@ -214,7 +223,7 @@ impl Round<'_> {
             return Ok(());
         }
         let result = self.chain(step.phase, chain).await;
-        if result.is_err() && step.on_failure == OnFailure::Stop {
+        if result.as_ref().is_err_and(|failed| failed.stops(step)) {
             stopped.store(true, Ordering::Relaxed);
         }
         result
