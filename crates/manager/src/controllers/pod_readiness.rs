@@ -2,13 +2,18 @@
 //!
 //! - A Pod that has the gate, has no such condition yet and is not on its way out gets it: true, since now. Without it the Pod would never be ready.
 //! - A condition that is there is never touched: others hold the Pod not ready by it.
+//! - Pods of a CloneSet get it from their set, in one write with their other conditions.
 //! - The write is refused when the Pod has changed since we looked: the condition may be there by now.
 
 use super::Part;
 use crate::platform::{Platform, Workplace};
 use jiff::Timestamp;
 use kruise_admission::descriptor::Controller;
-use kruise_api::{names::condition::pod::KRUISE_POD_READY, pod::Pod};
+use kruise_api::pod::Pod;
+use kruise_core::shared::{
+    pod_change::{Guard, PodPatch},
+    readiness::first_unless_settled,
+};
 use kruise_runtime::{
     cache::Store,
     controller::{Outcome, priority},
@@ -17,7 +22,7 @@ use kruise_runtime::{
     resource::ObjectKey,
     writer::{Patch, Preconditions, Target},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 struct PodReadiness {
@@ -36,7 +41,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         controller.name,
         Arc::new(move |key| {
             let pod = explained.get(&key.namespace, &key.name)?;
-            let patch = lacks_condition(&pod).then(|| condition(Timestamp::now()));
+            let patch = missing(&pod, Timestamp::now()).map(|patch| patch.body);
             Some(json!({ "patchStatus": patch }))
         }),
     );
@@ -47,7 +52,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     })
     .wake(move || {
         pods.subscribe(move |event| {
-            if let Some(pod) = event.new.filter(|pod| lacks_condition(pod)) {
+            if let Some(pod) = event.new.filter(|pod| missing(pod, Timestamp::now()).is_some()) {
                 queue.add(
                     ObjectKey::new(&pod.metadata.namespace, &pod.metadata.name),
                     priority(event),
@@ -66,16 +71,14 @@ impl PodReadiness {
             self.place.expectations().forget(key);
             return Ok(Outcome::done());
         };
-        if !lacks_condition(&pod) {
+        let Some(patch) = missing(&pod, Timestamp::now()) else {
             return Ok(Outcome::done());
-        }
-        let patch = Patch::Strategic(condition(Timestamp::now()));
-        let (uid, version) = (pod.metadata.uid.to_string(), pod.metadata.resource_version.to_string());
+        };
         let target = Target::new(self.pods.resource(), &key.namespace, &key.name).status();
         let written = self
             .place
             .writer()
-            .patch(&target, patch, &Preconditions::uid(&uid).at(&version))
+            .patch(&target, Patch::Strategic(patch.body), &Preconditions::NONE)
             .await?;
         self.place
             .expectations()
@@ -84,58 +87,62 @@ impl PodReadiness {
     }
 }
 
-/// Whether the Pod waits for its first condition.
-fn lacks_condition(pod: &Pod) -> bool {
-    let has_gate = pod
-        .spec
-        .template
-        .readiness_gates
-        .iter()
-        .any(|gate| gate == KRUISE_POD_READY);
-    has_gate && pod.status.condition(KRUISE_POD_READY).is_none() && !pod.metadata.is_deleting()
-}
-
-fn condition(now: Timestamp) -> Value {
-    // Times of Kubernetes have whole seconds.
-    let whole_seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    let condition =
-        json!({"type": KRUISE_POD_READY, "status": "True", "lastTransitionTime": whole_seconds.to_string()});
-    json!({"status": {"conditions": [condition]}})
+/// What is missing of the Pod; nothing when it waits for nothing, or gets it from its workload.
+fn missing(pod: &Pod, now: Timestamp) -> Option<PodPatch> {
+    let change = first_unless_settled(pod, now);
+    change.requests(pod, Guard::Version, true).into_iter().next()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kruise_core::shared::pod_change;
+    use serde_json::Value;
 
-    fn pod(status: &Value, deleted: Option<&str>) -> Pod {
-        let pod = json!({
-            "metadata": {"name": "a", "namespace": "n", "deletionTimestamp": deleted},
-            "spec": {"readinessGates": [{"conditionType": "Other"}, {"conditionType": "KruisePodReady"}]},
+    fn lacks_condition(status: &Value, deleted: Option<&str>, owner: &Value) -> bool {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "a", "namespace": "n", "deletionTimestamp": deleted, "ownerReferences": owner},
+            "spec": {"readinessGates": [{"conditionType": "InPlaceUpdateReady"}, {"conditionType": "KruisePodReady"}]},
             "status": status,
-        });
-        serde_json::from_value(pod).expect("a Pod")
+        }))
+        .expect("a Pod");
+        missing(&pod, Timestamp::UNIX_EPOCH).is_some()
     }
 
     #[test]
     fn given_pods_then_only_those_with_the_gate_and_without_the_condition_get_it() {
-        assert!(lacks_condition(&pod(&json!({}), None)));
-        assert!(lacks_condition(&pod(
-            &json!({"conditions": [{"type": "Other", "status": "True"}]}),
-            None
-        )));
+        let (none, nobody) = (json!({}), json!([]));
+        assert!(lacks_condition(&none, None, &nobody));
+        let other = json!({"conditions": [{"type": "Other", "status": "True"}]});
+        assert!(lacks_condition(&other, None, &nobody));
         for status in ["True", "False", ""] {
             let held = json!({"conditions": [{"type": "KruisePodReady", "status": status}]});
-            assert!(!lacks_condition(&pod(&held, None)), "{status:?}");
+            assert!(!lacks_condition(&held, None, &nobody), "{status:?}");
         }
-        assert!(!lacks_condition(&pod(&json!({}), Some("2026-01-01T00:00:00Z"))));
-        assert!(!lacks_condition(&Pod::default()));
+        assert!(!lacks_condition(&none, Some("2026-01-01T00:00:00Z"), &nobody));
+        assert!(missing(&Pod::default(), Timestamp::UNIX_EPOCH).is_none());
+    }
+
+    #[test]
+    fn given_an_owner_then_only_pods_of_a_cloneset_are_left_to_it() {
+        for (kind, expected) in [("CloneSet", false), ("StatefulSet", true)] {
+            let owner = json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "name": "o", "uid": "u", "controller": true}]);
+            assert_eq!(lacks_condition(&json!({}), None, &owner), expected, "{kind}");
+        }
     }
 
     #[test]
     fn given_a_time_then_the_condition_has_it_in_whole_seconds() {
+        let pod = json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {"readinessGates": [{"conditionType": "KruisePodReady"}]}});
+        let pod: Pod = serde_json::from_value(pod).expect("a Pod");
         let now = "2026-01-01T10:00:00.9Z".parse().expect("a time");
-        let expected =
-            json!({"type": "KruisePodReady", "status": "True", "lastTransitionTime": "2026-01-01T10:00:00Z"});
-        assert_eq!(condition(now)["status"]["conditions"], json!([expected]));
+        let patch = missing(&pod, now).expect("a patch");
+        assert_eq!(patch.part, pod_change::Part::Status);
+        let expected = json!({
+            "type": "KruisePodReady", "status": "True", "reason": null, "message": null,
+            "lastTransitionTime": "2026-01-01T10:00:00Z",
+        });
+        assert_eq!(patch.body["status"]["conditions"], json!([expected]));
+        assert_eq!(patch.body["metadata"]["resourceVersion"], "7");
     }
 }
