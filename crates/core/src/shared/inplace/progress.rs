@@ -63,23 +63,26 @@ fn images_pending(pod: &Pod, state: &State) -> Option<Pending> {
             .containers
             .iter()
             .find(|container| container.name == name.as_str());
-        let image = container
-            .map(|container| with_tag(&container.image))
-            .unwrap_or_default();
-        if status.image_id == last.image_id.as_str() && status.image != image.as_str() {
+        let is_wanted = container.is_some_and(|container| is_same_image(&container.image, &status.image));
+        if status.image_id == last.image_id.as_str() && !is_wanted {
             return Some(Pending::Image(status.name.clone()));
         }
     }
     None
 }
 
-/// Kubelet names the tag also when the spec does not.
-fn with_tag(image: &str) -> String {
-    if image.contains(':') {
-        image.to_owned()
-    } else {
-        format!("{image}:latest")
+/// Whether both names lead to the same image. Kubelet names the tag and the registry also when the spec does not.
+fn is_same_image(one: &str, other: &str) -> bool {
+    fn parts(image: &str) -> (&str, &str) {
+        let short = image.strip_prefix("docker.io/").unwrap_or(image);
+        let short = short.strip_prefix("library/").unwrap_or(short);
+        // A colon before a slash is that of a port.
+        match short.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => (name, tag),
+            _ => (short, "latest"),
+        }
     }
+    parts(one) == parts(other)
 }
 
 fn resources_are_applied(pod: &Pod) -> bool {

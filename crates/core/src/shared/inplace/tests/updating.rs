@@ -412,15 +412,22 @@ fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
         let read: State = serde_json::from_str(state).unwrap();
         assert_eq!(pending(&pod.build(), &read, gates()), expected, "{what}");
     }
-    // An image without a tag is the latest.
-    let untagged = a_pod("p")
-        .container("a", "host/a")
-        .status("a", "imageID", "same")
-        .status("a", "image", "host/a:latest");
-    assert_eq!(
-        pending(&untagged.build(), &serde_json::from_str(state).unwrap(), gates()),
-        None
-    );
+    // Kubelet names what the spec leaves out: the tag, the registry.
+    for (wanted, reported, done) in [
+        ("host/a", "host/a:latest", true),
+        ("host:5000/a", "host:5000/a:latest", true),
+        ("nginx:1", "docker.io/library/nginx:1", true),
+        ("me/app", "docker.io/me/app:latest", true),
+        ("nginx:1", "docker.io/library/nginx:2", false),
+        ("nginx:1", "host/library/nginx:1", false),
+    ] {
+        let pod = a_pod("p")
+            .container("a", wanted)
+            .status("a", "imageID", "same")
+            .status("a", "image", reported);
+        let pending = pending(&pod.build(), &serde_json::from_str(state).unwrap(), gates());
+        assert_eq!(pending.is_none(), done, "{wanted} {reported}");
+    }
 }
 
 #[test]
