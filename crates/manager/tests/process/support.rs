@@ -67,7 +67,12 @@ impl Running {
 
     /// The address it listens on because of a flag.
     pub(crate) async fn listens(&mut self, flag: &str) -> SocketAddr {
-        let line = self.says(&format!("{flag}: listening on ")).await;
+        // The endpoints start at the same time: the line may have come before another that was waited for.
+        let part = format!("{flag}: listening on ");
+        let line = match self.said.iter().find(|line| line.contains(&part)) {
+            Some(line) => line.clone(),
+            None => self.says(&part).await,
+        };
         let (_, address) = line.split_once("listening on ").expect("an address");
         address
             .trim_end_matches(|c: char| !c.is_ascii_digit())
