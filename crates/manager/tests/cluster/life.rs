@@ -18,7 +18,7 @@ use super::world::{PATIENCE, World};
 
 #[test]
 fn given_what_the_chart_installs_then_a_manager_with_the_charts_rights_does_its_work() {
-    run_test(Duration::from_mins(3), async {
+    run_test(Duration::from_mins(10), async {
         let world = World::new("life").await;
         let replica = world.ready(&Faults::new(1)).await;
         replica.leads().await;
@@ -87,7 +87,7 @@ fn given_what_the_chart_installs_then_a_manager_with_the_charts_rights_does_its_
 
 #[test]
 fn given_a_configuration_that_cannot_be_read_then_that_is_told_until_it_is_mended() {
-    run_test(Duration::from_mins(2), async {
+    run_test(Duration::from_mins(10), async {
         let world = World::new("configuration").await;
         let replica = world.ready(&Faults::new(1)).await;
         let errors = async |count: f64| {

@@ -8,7 +8,7 @@ use super::world::World;
 
 #[test]
 fn given_the_api_server_is_killed_and_started_again_then_the_manager_goes_on() {
-    run_test(Duration::from_mins(4), async {
+    run_test(Duration::from_mins(10), async {
         // Its own, as others use the shared one.
         let mut control_plane = tokio::task::spawn_blocking(|| TestControlPlane::start(&Progress::quiet()).unwrap())
             .await

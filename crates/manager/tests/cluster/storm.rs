@@ -19,7 +19,7 @@ const PODS: usize = 20;
 
 #[test]
 fn given_conflicts_refusals_lost_answers_and_late_watches_then_the_end_is_the_same() {
-    run_test(Duration::from_mins(5), async {
+    run_test(Duration::from_mins(10), async {
         let world = World::new("storm").await;
         let faults = Faults::new(2026);
         faults.inject(When::writes().with_probability(0.15), Fault::Refuse(409));
@@ -62,7 +62,7 @@ fn given_conflicts_refusals_lost_answers_and_late_watches_then_the_end_is_the_sa
 
 #[test]
 fn given_a_view_that_lags_then_what_others_wrote_meanwhile_stays() {
-    run_test(Duration::from_mins(2), async {
+    run_test(Duration::from_mins(10), async {
         let world = World::new("stale").await;
         let faults = Faults::new(1);
         let replica = world.ready(&faults).await;

@@ -13,7 +13,7 @@ use super::{Stage, image, state, to_image};
 
 #[test]
 fn given_three_replicas_then_pods_come_are_updated_in_place_and_go() {
-    run_test(Duration::from_mins(3), async {
+    run_test(Duration::from_mins(10), async {
         let stage = Stage::new("basics").await;
         let web = cloneset("web").replicas(3).image("nginx:1").set(
             "/spec/updateStrategy/rollingUpdate/podUpdatePolicy",
