@@ -7,6 +7,7 @@ mod version;
 
 pub use version::ServerVersion;
 
+use crate::error::with_causes;
 use kube::{
     Client, Config,
     config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
@@ -95,21 +96,6 @@ async fn find(kubeconfig: &str) -> Result<Config, ConnectError> {
             .await
             .map_err(|file| ConnectError::Nowhere { pod, file }),
     }
-}
-
-/// The error with all its causes: the outermost alone says only "client error (Connect)".
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.ends_with(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]
