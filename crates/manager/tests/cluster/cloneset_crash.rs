@@ -17,7 +17,7 @@ use kruise_testkit::{
     sim::{SimOptions, SimulatedNodes},
 };
 use kube::{
-    Api, ResourceExt as _,
+    Api, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};

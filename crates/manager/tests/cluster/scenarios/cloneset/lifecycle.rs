@@ -101,7 +101,7 @@ async fn given_a_stuck_pod_that_is_not_counted_then_its_successor_comes_at_once(
         .status("web", json!({"replicas": 3, "availableReplicas": 2}))
         .await;
     let during = stage.pods("web").await;
-    assert_eq!(in_state(during.values(), "PreparingDelete"), [chosen.clone()]);
+    assert_eq!(in_state(during.values(), "PreparingDelete"), [chosen.as_str()]);
     stage.label_pod(chosen, HOOK, None).await;
     stage
         .status("web", json!({"replicas": 2, "availableReplicas": 2}))

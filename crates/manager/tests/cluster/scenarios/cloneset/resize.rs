@@ -19,7 +19,7 @@ fn with(resources: Value) -> Workload {
     web_in_place(1).pod(|pod| pod.set("/spec/containers/0/resources", resources))
 }
 
-fn to(resources: Value) -> Value {
+fn to(resources: &Value) -> Value {
     let container = json!({"name": "main", "image": "nginx:1", "resources": resources});
     json!({"spec": {"template": {"spec": {"containers": [container]}}}})
 }
@@ -29,7 +29,7 @@ async fn given_more_cpu_then_the_pod_stays_ready_and_counts_as_updating_until_it
     let before = stage.settled(set.pod(|pod| pod.script("resize-delay", "1s"))).await;
     let film = stage.film("web").await;
     stage
-        .patch("web", to(json!({"limits": {"cpu": "2"}, "requests": {"cpu": "500m"}})))
+        .patch("web", to(&json!({"limits": {"cpu": "2"}, "requests": {"cpu": "500m"}})))
         .await;
     stage
         .until("web", "it is being updated", |pods| {
@@ -56,7 +56,7 @@ async fn given_more_cpu_then_the_pod_stays_ready_and_counts_as_updating_until_it
     }
 }
 
-async fn made_anew(stage: &Stage, before: Value, after: Value) {
+async fn made_anew(stage: &Stage, before: Value, after: &Value) {
     let old = stage.settled(with(before)).await;
     stage.patch("web", to(after)).await;
     stage
@@ -68,11 +68,11 @@ async fn made_anew(stage: &Stage, before: Value, after: Value) {
 async fn given_a_limit_where_there_was_none_then_the_pod_is_made_anew(stage: Arc<Stage>) {
     let requests = json!({"cpu": "100m"});
     let after = json!({"limits": {"cpu": "1"}, "requests": requests});
-    made_anew(&stage, json!({"requests": requests}), after).await;
+    made_anew(&stage, json!({"requests": requests}), &after).await;
 }
 
 async fn given_another_quality_of_service_then_the_pod_is_made_anew(stage: Arc<Stage>) {
     let resources =
         |request: &str| json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": request, "memory": "1Gi"}});
-    made_anew(&stage, resources("1"), resources("500m")).await;
+    made_anew(&stage, resources("1"), &resources("500m")).await;
 }
