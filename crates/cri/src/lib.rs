@@ -15,6 +15,7 @@ mod runtime;
 // Generated: its style is that of the generator.
 #[allow(clippy::pedantic, missing_debug_implementations, unreachable_pub)]
 #[rustfmt::skip]
+#[path = "generated/wire.rs"]
 pub mod wire;
 
 pub use discover::{DiscoverError, Runtimes};

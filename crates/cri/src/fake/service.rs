@@ -103,7 +103,7 @@ fn listed(container: &FakeContainer) -> wire::Container {
         }),
         state: container.state().into(),
         created_at: container.created_at,
-        labels: container.labels(),
+        labels: container.labels.clone(),
         annotations: container.annotations(),
     }
 }
@@ -127,7 +127,7 @@ impl RuntimeService for Service {
         let filter = request.into_inner().filter.unwrap_or_default();
         self.plain("ListContainers", &filter.id.clone(), |world| {
             let fits = |container: &&FakeContainer| {
-                let labels = container.labels();
+                let labels = &container.labels;
                 (filter.id.is_empty() || filter.id == container.id)
                     && filter
                         .label_selector
@@ -156,7 +156,7 @@ impl RuntimeService for Service {
                     created_at: container.created_at,
                     started_at: container.created_at,
                     finished_at: 0,
-                    labels: container.labels(),
+                    labels: container.labels.clone(),
                     annotations: container.annotations(),
                 })
             })

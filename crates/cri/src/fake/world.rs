@@ -15,6 +15,8 @@ pub struct World {
     pub images: BTreeMap<String, String>,
     /// What can be pulled, by the reference that is sent.
     pub registry: BTreeMap<String, Pullable>,
+    /// Namespace and name of Pods, by UID, as far as a test has told.
+    pub pods: BTreeMap<String, (String, String)>,
     /// All containers ever, in the order of their making.
     pub containers: Vec<FakeContainer>,
     /// What commands print, by their first word; any other succeeds and prints nothing.
@@ -55,6 +57,8 @@ pub struct FakeContainer {
     pub created_at: i64,
     /// As the kubelet counts.
     pub restart_count: i32,
+    /// Labels of the kubelet.
+    pub labels: BTreeMap<String, String>,
     /// Annotations of the kubelet.
     pub annotations: BTreeMap<String, String>,
 }
@@ -82,6 +86,7 @@ impl Default for World {
             name: "containerd".to_owned(),
             images: BTreeMap::new(),
             registry: BTreeMap::new(),
+            pods: BTreeMap::new(),
             containers: Vec::new(),
             commands: BTreeMap::new(),
             kubelet: true,
@@ -103,6 +108,13 @@ impl World {
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos() as i64);
         let id = format!("{name}-{}", self.made);
+        let (namespace, pod) = self.pods.get(pod_uid).cloned().unwrap_or_default();
+        let labels = [
+            ("io.kubernetes.pod.uid", pod_uid),
+            ("io.kubernetes.pod.namespace", &namespace),
+            ("io.kubernetes.pod.name", &pod),
+            ("io.kubernetes.container.name", name),
+        ];
         self.containers.push(FakeContainer {
             id: id.clone(),
             name: name.to_owned(),
@@ -110,10 +122,8 @@ impl World {
             running: true,
             created_at: now + self.made,
             restart_count,
-            annotations: annotations
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect(),
+            labels: owned(&labels),
+            annotations: owned(annotations),
         });
         id
     }
@@ -145,15 +155,6 @@ impl World {
 }
 
 impl FakeContainer {
-    pub(super) fn labels(&self) -> BTreeMap<String, String> {
-        [
-            ("io.kubernetes.pod.uid", &self.pod_uid),
-            ("io.kubernetes.container.name", &self.name),
-        ]
-        .map(|(key, value)| (key.to_owned(), value.clone()))
-        .into()
-    }
-
     pub(super) fn annotations(&self) -> BTreeMap<String, String> {
         let mut all = self.annotations.clone();
         all.insert(
@@ -170,4 +171,11 @@ impl FakeContainer {
             wire::ContainerState::ContainerExited
         }
     }
+}
+
+fn owned(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let owned = pairs
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    owned.collect()
 }

@@ -22,12 +22,12 @@ const CONFIG: (&str, &str) = ("kubernetes.io/dockercfg", ".dockercfg");
 
 /// Credentials by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keyring(BTreeMap<String, Vec<Credentials>>);
+pub(super) struct Keyring(BTreeMap<String, Vec<Credentials>>);
 
 /// Why credentials cannot be read. Says nothing of their content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("credentials in {place} cannot be read: {why}")]
-pub struct BadCredentials {
+pub(super) struct BadCredentials {
     place: String,
     why: String,
 }
@@ -49,7 +49,7 @@ struct Entry {
 
 impl Keyring {
     /// Adds what a Secret holds. Other types of Secrets hold nothing for us.
-    pub fn add_secret(&mut self, secret: &Secret) -> Result<(), BadCredentials> {
+    pub(super) fn add_secret(&mut self, secret: &Secret) -> Result<(), BadCredentials> {
         let (namespace, name) = (&secret.metadata.namespace, &secret.metadata.name);
         let place = format!(
             "secret {}/{}",
@@ -68,18 +68,18 @@ impl Keyring {
     }
 
     /// Adds the content of a `config.json`.
-    pub fn add_config_json(&mut self, place: &str, content: &[u8]) -> Result<(), BadCredentials> {
+    pub(super) fn add_config_json(&mut self, place: &str, content: &[u8]) -> Result<(), BadCredentials> {
         let config: Config = read(place, content)?;
         self.add_entries(place, config.auths.unwrap_or_default())
     }
 
     /// Adds the content of a `.dockercfg`.
-    pub fn add_config(&mut self, place: &str, content: &[u8]) -> Result<(), BadCredentials> {
+    pub(super) fn add_config(&mut self, place: &str, content: &[u8]) -> Result<(), BadCredentials> {
         self.add_entries(place, read(place, content)?)
     }
 
     /// Adds one pair for a key.
-    pub fn add(&mut self, key: &str, credentials: Credentials) {
+    pub(super) fn add(&mut self, key: &str, credentials: Credentials) {
         let known = self.0.entry(normal(key)).or_default();
         if !known.contains(&credentials) {
             known.push(credentials);
@@ -96,7 +96,7 @@ impl Keyring {
     }
 
     /// The credentials for a repository, given with its registry, the best first.
-    pub fn find(&self, repository: &str) -> Vec<Credentials> {
+    pub(super) fn find(&self, repository: &str) -> Vec<Credentials> {
         // Keys with more to say sort later.
         let fitting = self.0.iter().rev().filter(|(key, _)| fits(key, repository));
         let found: Vec<_> = fitting.flat_map(|(_, credentials)| credentials).cloned().collect();
@@ -117,7 +117,9 @@ impl Entry {
         let (username, password) = match self.auth.filter(|auth| !auth.is_empty()) {
             None => (self.username.unwrap_or_default(), self.password.unwrap_or_default()),
             Some(auth) => {
-                let decoded = STANDARD.decode(auth.trim()).or_else(|_| STANDARD_NO_PAD.decode(auth.trim()));
+                let decoded = STANDARD
+                    .decode(auth.trim())
+                    .or_else(|_| STANDARD_NO_PAD.decode(auth.trim()));
                 let decoded = decoded.map_err(|_| bad("auth is not base64"))?;
                 let text = String::from_utf8(decoded).map_err(|_| bad("auth is no text"))?;
                 let (username, password) = text.split_once(':').ok_or_else(|| bad("auth has no colon"))?;
@@ -138,7 +140,10 @@ fn read<T: for<'a> Deserialize<'a>>(place: &str, content: &[u8]) -> Result<T, Ba
 
 /// A key without what does not count.
 fn normal(key: &str) -> String {
-    let key = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
+    let key = key
+        .strip_prefix("https://")
+        .or_else(|| key.strip_prefix("http://"))
+        .unwrap_or(key);
     let (host, path) = key.split_once('/').unwrap_or((key, ""));
     let path = path.trim_end_matches('/');
     if matches!(path, "" | "v1" | "v2") {
@@ -148,7 +153,7 @@ fn normal(key: &str) -> String {
 }
 
 /// Whether a key fits a repository.
-pub fn fits(key: &str, repository: &str) -> bool {
+pub(super) fn fits(key: &str, repository: &str) -> bool {
     let split = |text: &str| -> (String, String, String) {
         let (host, path) = text.split_once('/').unwrap_or((text, ""));
         let (host, port) = host.rsplit_once(':').unwrap_or((host, ""));
@@ -159,7 +164,10 @@ pub fn fits(key: &str, repository: &str) -> bool {
     key_port == port
         && path.starts_with(&key_path)
         && key_labels.len() == labels.len()
-        && key_labels.iter().zip(&labels).all(|(pattern, label)| glob(pattern, label))
+        && key_labels
+            .iter()
+            .zip(&labels)
+            .all(|(pattern, label)| glob(pattern, label))
 }
 
 /// `*` stands for any number of letters.

