@@ -67,7 +67,11 @@ fn given_pods_then_those_of_our_workloads_are_reported_with_both_hashes_and_othe
         .await;
         assert_eq!(report(&pod).unwrap().containers[0].restart_count, 1);
         assert!(report(&pods.get("theirs").await.unwrap()).is_none());
-        assert_eq!(daemon.faults.count("patch", "pods"), 2, "one write for each container");
+        assert_eq!(
+            daemon.faults.count("patch", "pods/status"),
+            2,
+            "one write for each container"
+        );
         daemon.stop().await;
     });
 }

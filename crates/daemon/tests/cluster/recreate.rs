@@ -277,7 +277,7 @@ fn given_a_container_that_restarted_by_itself_then_only_force_stops_it_once_more
                 pod,
                 pod,
                 &["a"],
-                &json!({"forceRecreate": pod == "force", "minStartedSeconds": if pod == "plain" { 1 } else { 0 }}),
+                &json!({"forceRecreate": pod == "force", "minStartedSeconds": i32::from(pod == "plain")}),
             )
             .await;
         }

@@ -90,7 +90,7 @@ fn given_a_runtime_that_errs_or_hangs_or_is_another_then_the_request_goes_on_or_
 fn given_the_daemon_dies_after_any_of_its_writes_then_the_next_one_goes_on_and_stops_nothing_twice() {
     run_test(DEADLINE, async {
         let node = Node::new("crash").await;
-        for writes in 1..=5 {
+        for writes in 1..=4 {
             let name = format!("p{writes}");
             node.pod(&name, "apps/v1", &json!([{"name": "a", "image": "i"}])).await;
             let faults = Faults::new(1);

@@ -122,14 +122,12 @@ impl Node {
             "metadata": {"name": self.name}, "spec": {"images": images},
         });
         let api = dynamic(&self.client, &object);
-        match api.get_opt(&self.name).await.unwrap() {
-            None => apply(&self.client, &object).await,
-            Some(_) => {
-                let patch = json!([{"op": "replace", "path": "/spec/images", "value": images}]);
-                let patch: Patch<Value> = Patch::Json(serde_json::from_value(patch).unwrap());
-                api.patch(&self.name, &PatchParams::default(), &patch).await.unwrap();
-            }
+        if api.get_opt(&self.name).await.unwrap().is_none() {
+            return apply(&self.client, &object).await;
         }
+        let patch = json!([{"op": "replace", "path": "/spec/images", "value": images}]);
+        let patch: Patch<Value> = Patch::Json(serde_json::from_value(patch).unwrap());
+        api.patch(&self.name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     /// The status of the NodeImage.
@@ -276,7 +274,7 @@ async fn install(client: &Client) {
             _ => false,
         };
         if wanted {
-            if let Some(spec) = object["spec"].as_object_mut() {
+            if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
                 // Nobody serves it here.
                 spec.remove("conversion");
             }
