@@ -156,8 +156,17 @@ impl Node {
         let api: Api<Event> = Api::all(self.client.clone());
         let list = ListParams::default().fields(&format!("involvedObject.name={object},reason={reason}"));
         eventually(PATIENCE, &format!("{reason} on {object}"), || async {
-            let found = api.list(&list).await?.items;
-            found.into_iter().next().ok_or_else(|| NotYet::new("no event"))
+            let found = api.list(&list).await?.items.into_iter();
+            // Events about objects of the cluster are in `default`; other tests have objects of the same name elsewhere.
+            let here = [self.space.name(), "default"];
+            let mut found = found.filter(|event| {
+                event
+                    .metadata
+                    .namespace
+                    .as_deref()
+                    .is_some_and(|place| here.contains(&place))
+            });
+            found.next().ok_or_else(|| NotYet::new("no event"))
         })
         .await
     }
