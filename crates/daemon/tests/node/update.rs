@@ -56,7 +56,7 @@ fn given_environment_from_an_annotation_then_an_update_in_place_restarts_the_con
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": "web"},
             "spec": {
                 "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
-                "updateStrategy": {"type": "InPlaceOnly"},
+                "updateStrategy": {"rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"}},
                 "template": {
                     "metadata": {"labels": {"app": "web"}, "annotations": {"version": "one"}},
                     "spec": {
