@@ -12,6 +12,7 @@ mod reviews;
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -43,6 +44,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if cfg!(debug_assertions) && args.scenario != Scenario::Decode {
+        return optimised();
+    }
     let progress = Progress::shown();
     let report = match args.scenario {
         Scenario::Decode => {
@@ -62,11 +66,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// The same command in an optimised program: simulated nodes and load shall take as little as possible of the machine that is measured.
+fn optimised() -> Result<()> {
+    eprintln!("The benchmark itself is compiled with optimisation …");
+    follow(
+        product::static_cargo("run", "local")?
+            .args(["--quiet", "-p", "xtask", "--"])
+            .args(std::env::args_os().skip(1)),
+    )
+}
+
 fn decode() -> Result<()> {
-    let status = product::cargo()
-        .args(["bench", "--locked", "-p", "kruise-api", "--bench", "decode"])
-        .status()
-        .context("cannot start cargo")?;
+    follow(product::cargo().args(["bench", "--locked", "-p", "kruise-api", "--bench", "decode"]))
+}
+
+fn follow(command: &mut Command) -> Result<()> {
+    let status = command.status().context("cannot start cargo")?;
     if !status.success() {
         bail!("the benchmark ended with {status}");
     }

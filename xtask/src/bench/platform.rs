@@ -202,7 +202,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 /// A benchmark's time passes; nothing is waited for.
-fn wait(time: Duration) {
+pub(super) fn wait(time: Duration) {
     std::thread::sleep(time);
 }
 
