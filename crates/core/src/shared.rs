@@ -8,6 +8,7 @@ pub mod convert;
 pub(crate) mod fixture;
 pub mod fnv;
 pub mod go_json;
+pub mod image_reference;
 pub mod inplace;
 pub mod launch_priority;
 pub mod lifecycle;
