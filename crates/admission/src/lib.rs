@@ -28,7 +28,7 @@ mod verdict;
 
 pub use alone::Alone;
 pub use find_pods::FindPods;
-pub use look_up::LookUp;
+pub use look_up::{Found, LookUp};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};

@@ -147,6 +147,7 @@ impl Cluster {
                 self.edit(object.kind, &object.name, |object| apply_patch(object, part, &patch));
                 Ok(())
             }
+            Action::CopySecret { .. } => return Err((FailureClass::Permanent, "the model has no Secrets".to_owned())),
             Action::Delete { object, preconditions } | Action::Evict { object, preconditions } => {
                 self.check(object.kind, &object.name, preconditions)?;
                 self.delete(object.kind, &object.name);
