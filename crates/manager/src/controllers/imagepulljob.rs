@@ -5,8 +5,10 @@
 //! - Pods wake the jobs of their namespace that go by Pods, when they come to a node, leave it, or match from now on.
 //! - Secrets wake the jobs that name them; copies wake the jobs that use them.
 
+mod copies;
 mod nodes;
 
+use self::copies::Copies;
 use super::Part;
 use crate::apply::{Applier, resource};
 use crate::platform::{
@@ -36,9 +38,10 @@ use kruise_runtime::{
     expectations::Visible,
     resource::ObjectKey,
 };
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 struct Jobs {
@@ -51,6 +54,7 @@ struct Jobs {
     sets: Store<CloneSet>,
     place: Arc<Workplace>,
     applier: Applier,
+    copies: Copies,
     /// When the progress of a job was last written.
     told: Mutex<HashMap<ObjectKey, Timestamp>>,
     gates: Gates,
@@ -77,6 +81,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         images,
         secrets,
         place: place.clone(),
+        copies: Copies::default(),
         told: Mutex::default(),
         gates: settings.gates,
         server: Server {
@@ -171,6 +176,9 @@ impl Jobs {
             }
         }
         if *secret.metadata.namespace == *self.secret_namespace {
+            if let Some(source) = event.new.and_then(|copy| secrets::source(copy)) {
+                self.copies.seen(source);
+            }
             for copy in [event.old, event.new].into_iter().flatten() {
                 for (namespace, name) in users(copy).into_iter().filter_map(|job| job.split_once('/')) {
                     self.wake(event, namespace, name);
@@ -185,12 +193,18 @@ impl Jobs {
         }
         let Some((regarding, plan)) = self.plan(key) else {
             self.place.expectations().forget(key);
-            self.told().remove(key);
+            self.told.lock().remove(key);
             return Ok(Outcome::done());
         };
+        if !self.copies.begin(&plan) {
+            return Ok(Outcome::wake_after(copies::AGAIN));
+        }
         let applied = self.applier.apply(key, &regarding, &plan).await;
+        if applied.result.is_err() {
+            self.copies.fail(&plan);
+        }
         if plan.status.is_some() {
-            self.told().insert(key.clone(), Timestamp::now());
+            self.told.lock().insert(key.clone(), Timestamp::now());
         }
         Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
     }
@@ -212,7 +226,7 @@ impl Jobs {
         let nodes = if is_active(&job) { self.nodes(&job) } else { Vec::new() };
         Some(Observed {
             secrets: self.look_up_secrets(key, &job),
-            told: self.told().get(key).copied(),
+            told: self.told.lock().get(key).copied(),
             tag_ttl_seconds: self.tag_ttl_seconds,
             nodes,
             job,
@@ -244,10 +258,5 @@ impl Jobs {
             sources,
             copies: copies.into_values().collect(),
         }
-    }
-
-    fn told(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectKey, Timestamp>> {
-        // What is in it is replaced as a whole.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,6 @@
 //! NodeImages and the jobs that pull images through them.
 
+mod examples;
 mod jobs;
 mod lists;
 mod nodes;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use super::{super::world::PATIENCE, Scenario, Stage, scenarios};
 
 pub(super) fn all() -> Vec<Scenario> {
-    [jobs::all(), lists::all(), nodes::all(), secrets::all()]
+    [examples::all(), jobs::all(), lists::all(), nodes::all(), secrets::all()]
         .into_iter()
         .flatten()
         .collect()

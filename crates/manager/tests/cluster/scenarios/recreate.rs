@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kruise_testkit::{
-    builders::{Fixture as _, pod},
+    builders::pod,
     eventually::{NotYet, eventually},
 };
 use kube::{
@@ -27,7 +27,7 @@ pub(super) fn all() -> Vec<Scenario> {
 
 /// A ready Pod called `web`, made where our own readiness gate is put in.
 async fn running(stage: &Stage) -> Pod {
-    let made = pod("web").container("main", "nginx:1").container("side", "busybox:1");
+    let made = pod("web").image("nginx:1").container("side", "busybox:1");
     let made = made
         .readiness_gate("KruisePodReady")
         .grace_seconds(5)

@@ -32,7 +32,10 @@ fn nodes(stage: &Stage) -> Vec<String> {
 /// A daemon's answer, given by the scenario.
 async fn answer(stage: &Stage, node: &str, image: &str, tag: &str) {
     let images = node_images(stage);
-    let done = json!([{"tag": tag, "phase": "Succeeded", "completionTime": "2026-01-01T00:00:00Z"}]);
+    let now = k8s_openapi::jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
+    let done = json!([{"tag": tag, "phase": "Succeeded", "completionTime": now}]);
     let status = json!({"desired": 1, "succeeded": 1, "failed": 0, "pulling": 0, "waiting": 0, "imageStatuses": {(image): {"tags": done}}});
     let patch = Patch::Merge(json!({ "status": status }));
     images

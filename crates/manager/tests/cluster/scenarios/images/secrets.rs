@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kruise_testkit::eventually::{NotYet, eventually};
 use kube::{
-    ResourceExt as _,
+    ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
