@@ -4,7 +4,6 @@ use crate::args::Connection;
 use anyhow::{Context as _, Result, anyhow, bail};
 use kruise_api::kind::Kind;
 use kube::{Api, Client, ResourceExt as _, api::PostParams, core::NamespaceResourceScope};
-use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fmt::Debug,
     io::{self, Write as _},
@@ -34,12 +33,7 @@ pub(crate) struct Progress {
 
 impl<K> Followed<K>
 where
-    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Kind
-        + Clone
-        + Debug
-        + Serialize
-        + DeserializeOwned,
+    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + Kind + Clone + Debug,
 {
     /// Makes the object. What the API server has against it is the best text a user can get.
     pub(crate) async fn make(client: &Client, namespace: &str, object: &K, connection: &Connection) -> Result<Self> {

@@ -2,7 +2,9 @@
 
 use super::stage::Stage;
 use k8s_openapi::api::core::v1::Pod;
-use kruise_api::{containerrecreaterequest::v1beta1::ContainerRecreateRequest, imagepulljob::v1beta1::ImagePullJob};
+use kruise_api::{
+    containerrecreaterequest::v1beta1::ContainerRecreateRequest, imagepulljob::v1beta1::ImagePullJob, kind::Kind,
+};
 use kruise_testkit::{
     builders::pod,
     eventually::{NotYet, eventually, run_test},
@@ -17,10 +19,7 @@ use std::{fmt::Debug, process::Output, time::Duration};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for the object that the plugin makes.
-async fn made<K>(api: &Api<K>) -> K
-where
-    K: Clone + Debug + serde::de::DeserializeOwned,
-{
+async fn made<K: Kind + Clone + Debug>(api: &Api<K>) -> K {
     eventually(PATIENCE, "the plugin has made it", || async {
         let found = api.list(&ListParams::default()).await?.items;
         found.into_iter().next().ok_or_else(|| NotYet::new("nothing yet"))
@@ -28,7 +27,7 @@ where
     .await
 }
 
-async fn answer<K: Clone + Debug + serde::de::DeserializeOwned>(api: &Api<K>, name: &str, status: Value) {
+async fn answer<K: Kind + Clone + Debug>(api: &Api<K>, name: &str, status: Value) {
     let patch = Patch::Merge(json!({ "status": status }));
     api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kruise_api::document;
 use kruise_api::names::event;
 use kruise_api::nodeimage::{ImagePullPhase, ImageTagSpec, ImageTagStatus, Known, NodeImageStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::after;
 use crate::plan::{About, Action, Env, Event, ObjectKind, Part, Plan, Preconditions, Target, Why};
@@ -46,26 +46,20 @@ pub(super) fn plan(images: &Known, env: &Env, plan: &mut Plan) {
         return;
     }
     count(images, &mut new);
-    if let Ok(Some(patch)) = document::changes(&images.status, &new) {
-        let object = Target::of(ObjectKind::NodeImage, &images.metadata);
-        let mut patch = patch;
+    if let Ok(Some(Value::Object(mut patch))) = document::changes(&images.status, &new) {
         // The answer of a node that never gave one has to be complete.
-        patch["desired"] = json!(new.desired);
-        for (field, value) in [
+        let counts = [
+            ("desired", new.desired),
             ("succeeded", new.succeeded),
             ("failed", new.failed),
             ("pulling", new.pulling),
             ("waiting", new.waiting),
-        ] {
-            patch[field] = json!(value);
-        }
+        ];
+        patch.extend(counts.map(|(field, count)| (field.to_owned(), json!(count))));
+        let object = Target::of(ObjectKind::NodeImage, &images.metadata);
         let unchanged = Preconditions::unchanged(&images.metadata);
-        plan.status = Some(Action::merge(
-            object,
-            Part::Status,
-            json!({ "status": patch }),
-            unchanged,
-        ));
+        let patch = json!({ "status": patch });
+        plan.status = Some(Action::merge(object, Part::Status, patch, unchanged));
     }
 }
 

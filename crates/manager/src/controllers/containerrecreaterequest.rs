@@ -25,7 +25,7 @@ use kruise_runtime::{
 };
 use std::sync::Arc;
 
-struct Requests {
+struct ContainerRecreateRequests {
     requests: Store<ContainerRecreateRequest>,
     pods: Store<Pod>,
     place: Arc<Workplace>,
@@ -38,7 +38,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let place = Arc::new(platform.workplace(controller));
     let requests: Store<ContainerRecreateRequest> = platform.store();
     let pods: Store<Pod> = platform.store();
-    let this = Arc::new(Requests {
+    let this = Arc::new(ContainerRecreateRequests {
         applier: Applier::new(place.clone())
             .watching(ObjectKind::ContainerRecreateRequest, requests.clone())
             .watching(ObjectKind::Pod, pods.clone()),
@@ -64,7 +64,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     .wake(move || woken.subscribe())
 }
 
-impl Requests {
+impl ContainerRecreateRequests {
     fn subscribe(self: &Arc<Self>) {
         for_objects(&self.requests, self.place.queue());
         let this = self.clone();

@@ -21,7 +21,7 @@ use kruise_runtime::{
 };
 use std::sync::Arc;
 
-struct Lists {
+struct ImageListPullJobs {
     lists: Store<ImageListPullJob>,
     jobs: Store<ImagePullJob>,
     place: Arc<Workplace>,
@@ -34,7 +34,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let place = Arc::new(platform.workplace(controller));
     let lists: Store<ImageListPullJob> = platform.store();
     let jobs: Store<ImagePullJob> = platform.store();
-    let this = Arc::new(Lists {
+    let this = Arc::new(ImageListPullJobs {
         applier: Applier::new(place.clone())
             .watching(ObjectKind::ImageListPullJob, lists.clone())
             .watching(ObjectKind::ImagePullJob, jobs.clone()),
@@ -60,7 +60,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     .wake(move || woken.subscribe())
 }
 
-impl Lists {
+impl ImageListPullJobs {
     fn subscribe(self: &Arc<Self>) {
         for_objects(&self.lists, self.place.queue());
         let queue = self.place.queue().clone();

@@ -44,7 +44,7 @@ use std::{
     sync::Arc,
 };
 
-struct Jobs {
+struct ImagePullJobs {
     jobs: Store<ImagePullJob>,
     images: Store<Known>,
     pods: Store<Pod>,
@@ -69,7 +69,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let images: Store<Known> = platform.store();
     let secrets: Store<Secret> = platform.store();
     let settings = platform.settings().clone();
-    let this = Arc::new(Jobs {
+    let this = Arc::new(ImagePullJobs {
         pods: platform.store(),
         namespaces: platform.heads(&NAMESPACES),
         sets: platform.store(),
@@ -104,7 +104,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     .wake(move || woken.subscribe())
 }
 
-impl Jobs {
+impl ImagePullJobs {
     fn subscribe(self: &Arc<Self>) {
         for_objects(&self.jobs, self.place.queue());
         let this = self.clone();

@@ -1,6 +1,6 @@
 //! The nodes of a job, found through indexes: a job for a few nodes does not look at all of them.
 
-use super::Jobs;
+use super::ImagePullJobs;
 use crate::platform::{IMAGES_BY_LABEL, PODS_BY_NAMESPACE};
 use kruise_api::{
     cloneset::v1beta1::CloneSet, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _, nodeimage::Known, pod::Pod,
@@ -11,7 +11,7 @@ use kruise_core::{
 };
 use std::{collections::HashSet, sync::Arc};
 
-impl Jobs {
+impl ImagePullJobs {
     /// The chosen nodes, in the order in which they get their turn.
     pub(super) fn nodes(&self, job: &ImagePullJob) -> Vec<Arc<Known>> {
         if job.spec.pod_selector.is_some() {
