@@ -8,7 +8,6 @@ pub mod convert;
 pub(crate) mod fixture;
 pub mod fnv;
 pub mod go_json;
-pub mod image_reference;
 pub mod image_name;
 pub mod image_pull;
 pub mod inplace;
