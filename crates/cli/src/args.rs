@@ -105,8 +105,8 @@ pub(crate) struct Pull {
     #[arg(long)]
     pub(crate) always: bool,
     /// How long one attempt may take
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_time)]
-    pub(crate) pull_timeout: Duration,
+    #[arg(long = "pull-timeout", value_name = "TIME", default_value = "10m", value_parser = parse_time)]
+    pub(crate) attempt: Duration,
     /// Do not follow how it goes
     #[arg(long)]
     pub(crate) no_wait: bool,

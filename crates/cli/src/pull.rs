@@ -55,7 +55,7 @@ fn job(args: &Pull) -> ImagePullJob {
             selector: (choice != NodeChoice::default()).then_some(choice),
             parallelism: Some(IntOrPercent::Int(i32::from(args.parallelism))),
             pull_policy: Some(PullPolicy {
-                timeout_seconds: i32::try_from(seconds(args.pull_timeout)).ok(),
+                timeout_seconds: i32::try_from(seconds(args.attempt)).ok(),
                 ..PullPolicy::default()
             }),
             completion_policy: CompletionPolicy {
