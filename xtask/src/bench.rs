@@ -5,9 +5,12 @@
 
 mod bare;
 mod cloneset;
+mod daemon;
 mod load;
 mod manager;
+mod many_nodes;
 mod platform;
+mod program;
 mod reviews;
 
 use std::fs;
@@ -29,6 +32,8 @@ enum Scenario {
     Platform,
     /// One large CloneSet on simulated nodes: scale out, update in place, scale in; beside a bare client.
     Cloneset,
+    /// The node daemon on real nodes (needs root): pulls, restarts, idling; and a pull job over a thousand simulated nodes.
+    Daemon,
 }
 
 #[derive(Debug, clap::Args)]
@@ -57,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         Scenario::Platform => platform::run(&progress)?,
         Scenario::Cloneset => cloneset::run(args.pods, &progress)?,
+        Scenario::Daemon => daemon::run(&progress)?,
     };
     report.print();
     if let Some(path) = &args.json {

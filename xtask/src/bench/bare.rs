@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -29,10 +28,7 @@ pub(super) struct Bare {
 impl Bare {
     /// Pods need an owner that exists and has no controller which minds them.
     pub(super) async fn new(client: &Client, namespace: &str, count: usize) -> Result<Self> {
-        let kind = ApiResource::from_gvk_with_plural(
-            &GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "PersistentPodState"),
-            "persistentpodstates",
-        );
+        let kind = super::cloneset::kind("PersistentPodState", "persistentpodstates");
         let owners: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
         let owner = DynamicObject::new("bare", &kind).data(json!({"spec": {
             "targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "nobody"},

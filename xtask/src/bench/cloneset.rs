@@ -43,7 +43,7 @@ pub(super) fn run(pods: usize, progress: &Progress) -> Result<Report> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let mut running = Manager::start(manager, &kubeconfig, Webhooks::Address)?;
+    let mut running = Manager::start(manager, &kubeconfig, Webhooks::Address, &[])?;
     progress.step("Starting the manager", |_| running.ready())?;
     let mut report = runtime.block_on(measure(pods, &kubeconfig, &running, progress))?;
     progress.step("Creating 10,000 Pods", |_| runtime.block_on(crowd(&kubeconfig)))?;
@@ -66,7 +66,7 @@ async fn crowd(kubeconfig: &Path) -> Result<()> {
 
 /// What a manager takes that starts in a cluster with many Pods.
 fn settled(program: &Path, kubeconfig: &Path, report: &mut Report) -> Result<()> {
-    let mut manager = Manager::start(program, kubeconfig, Webhooks::Address)?;
+    let mut manager = Manager::start(program, kubeconfig, Webhooks::Address, &[])?;
     manager.ready()?;
     let cached = || manager.metric("kruise_cache_objects", |labels| labels.contains("\"pods\""));
     if !wait_until(Duration::from_mins(1), || cached() >= 10_000.0) {
@@ -102,7 +102,7 @@ fn planning(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-async fn client(kubeconfig: &Path) -> Result<Client> {
+pub(super) async fn client(kubeconfig: &Path) -> Result<Client> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
@@ -215,8 +215,13 @@ impl Spent {
     }
 }
 
+/// A kind of ours.
+pub(super) fn kind(kind: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", kind), plural)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "nobody measures 2^52 Pods")]
-fn as_number(count: usize) -> f64 {
+pub(super) fn as_number(count: usize) -> f64 {
     count as f64
 }
 
@@ -262,10 +267,7 @@ struct CloneSet {
 
 impl CloneSet {
     async fn new(client: &Client, namespace: &str) -> Result<Self> {
-        let kind = ApiResource::from_gvk_with_plural(
-            &GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "CloneSet"),
-            "clonesets",
-        );
+        let kind = kind("CloneSet", "clonesets");
         let sets: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
         let set = DynamicObject::new("large", &kind).data(json!({"spec": {
             "replicas": 0,
