@@ -224,7 +224,8 @@ fn given_default_values_then_the_daemon_runs_as_existing_installations_do() {
                        "timeoutSeconds": 1, "failureThreshold": 3});
     assert_eq!(daemon["livenessProbe"], probe);
     assert!(daemon["readinessProbe"].is_null());
-    let rights = json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}});
+    let rights =
+        json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}});
     assert_eq!(daemon["securityContext"], rights);
     let low = self::daemon(&json!({"daemon": {"port": 80}}));
     let added = &container(&low)["securityContext"]["capabilities"]["add"];

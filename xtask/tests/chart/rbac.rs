@@ -126,7 +126,11 @@ fn given_the_daemon_then_it_reads_secrets_only_in_its_own_place() {
         ("", "events", "create patch"),
         ("", "pods", READ),
         ("", "pods/status", "patch"),
-        ("apps.kruise.io", "containerrecreaterequests nodeimages nodepodprobes", READ),
+        (
+            "apps.kruise.io",
+            "containerrecreaterequests nodeimages nodepodprobes",
+            READ,
+        ),
         (
             "apps.kruise.io",
             "containerrecreaterequests/status nodeimages/status nodepodprobes/status",

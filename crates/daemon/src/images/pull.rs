@@ -15,7 +15,7 @@ use kruise_api::names::annotation::{PULLING_IMAGE_BY, PULLING_IMAGE_BY_DAEMON};
 use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretReference};
 use kruise_api::nodeimage::{ImagePullPhase, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus};
 use kruise_api::shared::image_pull::{ImagePullPolicy, SandboxConfig};
-use kruise_core::shared::image_reference::{ImageReference, joined};
+use kruise_core::shared::image_name::{Image, reference};
 use kruise_cri::{Credentials, PullRequest, Runtime, wire};
 use tokio::time::Instant;
 
@@ -58,7 +58,7 @@ impl Task {
 
     /// The reference that is sent: the familiar name, so that the runtime resolves it as it would for a Pod.
     pub(super) fn reference(&self) -> String {
-        joined(&self.name, &self.asked.tag)
+        reference(&self.name, &self.asked.tag)
     }
 }
 
@@ -128,7 +128,7 @@ fn whole_seconds(time: Timestamp) -> Time {
 impl Means {
     /// Pulls until it is there or there is no hope. Gives the ID of the image.
     pub(super) async fn pull(&self, task: &Task) -> Result<String, String> {
-        let wanted = ImageReference::parse(&task.reference()).map_err(|error| error.to_string())?;
+        let wanted = Image::parse(&task.reference()).map_err(|error| error.to_string())?;
         let limits = limits(task.asked.pull_policy.as_ref());
         let end = Instant::now() + limits.all;
         let mut failures = 0;
@@ -153,7 +153,7 @@ impl Means {
         }
     }
 
-    async fn attempt(&self, task: &Task, wanted: &ImageReference, left: Duration) -> Result<(), String> {
+    async fn attempt(&self, task: &Task, wanted: &Image, left: Duration) -> Result<(), String> {
         if task.asked.image_pull_policy == ImagePullPolicy::IfNotPresent {
             let images = self.runtime.list_images().await.map_err(|error| error.to_string())?;
             if find(&images, wanted).is_some() {
@@ -194,7 +194,7 @@ impl Means {
         })
     }
 
-    async fn candidates(&self, task: &Task, wanted: &ImageReference) -> Result<Vec<Credentials>, String> {
+    async fn candidates(&self, task: &Task, wanted: &Image) -> Result<Vec<Credentials>, String> {
         let repository = wanted.repository();
         let mut ring = Keyring::default();
         for secret in self.secrets.of(&task.secrets).await {
@@ -210,7 +210,7 @@ impl Means {
     }
 
     /// The ID of an image that was pulled; empty when the runtime does not tell, which is no failure.
-    async fn image_id(&self, task: &Task, wanted: &ImageReference) -> String {
+    async fn image_id(&self, task: &Task, wanted: &Image) -> String {
         let images = self.runtime.list_images().await.unwrap_or_default();
         find(&images, wanted).map_or_else(String::new, |id| format!("{}@{id}", task.name))
     }
@@ -228,8 +228,8 @@ fn request(task: &Task) -> PullRequest {
 }
 
 /// The ID of an image among those of the node.
-fn find(images: &[wire::Image], wanted: &ImageReference) -> Option<String> {
-    let is_wanted = |name: &String| ImageReference::parse(name).is_ok_and(|name| name == *wanted);
+fn find(images: &[wire::Image], wanted: &Image) -> Option<String> {
+    let is_wanted = |name: &String| Image::parse(name).is_ok_and(|name| name == *wanted);
     let found = images
         .iter()
         .find(|image| image.repo_tags.iter().chain(&image.repo_digests).any(is_wanted));
@@ -274,7 +274,7 @@ mod tests {
             repo_tags: vec!["not a name".to_owned(), "docker.io/library/nginx:1".to_owned()],
             repo_digests: vec![format!("docker.io/library/nginx@{digest}")],
         }];
-        let found = |text: &str| find(&images, &ImageReference::parse(text).expect(text)).is_some();
+        let found = |text: &str| find(&images, &Image::parse(text).expect(text)).is_some();
         assert!(found("nginx:1") && found("docker.io/nginx:1") && found(&format!("nginx@{digest}")));
         assert!(!found("nginx:2") && !found("other/nginx:1"));
     }
