@@ -376,6 +376,7 @@ impl Round<'_> {
             name: about.name.clone(),
             uid: about.uid.clone(),
             resource_version: String::new(),
+            field_path: String::new(),
         });
         let regarding = other.as_ref().unwrap_or(self.regarding);
         self.applier

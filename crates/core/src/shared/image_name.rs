@@ -50,6 +50,15 @@ impl Image {
         })
     }
 
+    /// The name with what Docker adds by itself, without tag: `docker.io/library/nginx`.
+    pub fn repository(&self) -> String {
+        match split_domain(&self.name) {
+            (DOCKER, path) if path.contains('/') => format!("{DOCKER}/{path}"),
+            (DOCKER, path) => format!("{DOCKER}/{OFFICIAL}{path}"),
+            _ => self.name.clone(),
+        }
+    }
+
     /// The full name: `nginx:1.25`, or `nginx@sha256:…` for a digest.
     pub fn reference(&self) -> String {
         reference(&self.name, &self.tag)
@@ -70,6 +79,8 @@ pub enum BadImage {
     /// Only the registry may have capital letters.
     Uppercase,
 }
+
+impl std::error::Error for BadImage {}
 
 impl fmt::Display for BadImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,6 +170,21 @@ fn is_identifier(text: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_repository_says_what_docker_adds() {
+        for (text, repository) in [
+            ("nginx", "docker.io/library/nginx"),
+            ("index.docker.io/nginx:1", "docker.io/library/nginx"),
+            ("foo/bar:v1.2", "docker.io/foo/bar"),
+            ("library/foo/bar", "docker.io/library/foo/bar"),
+            ("host:5000/x", "host:5000/x"),
+            ("localhost/x:1", "localhost/x"),
+            ("[::1]:5000/x:1", "[::1]:5000/x"),
+        ] {
+            assert_eq!(Image::parse(text).expect(text).repository(), repository, "{text}");
+        }
+    }
 
     const DIGEST: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
 
