@@ -280,7 +280,7 @@ impl Round<'_> {
                     .create(place.resource, place.namespace, body.json().to_string())
                     .await;
                 self.expect(object, |expectations, view, key| match &created {
-                    Ok(written) => expectations.changed(self.key, view, &object.namespace, written),
+                    Ok(written) => expectations.created(self.key, view, &object.namespace, written),
                     Err(error) if error.may_have_applied() || error.is_already_exists() => {
                         expectations.maybe_created(self.key, view, key);
                     }

@@ -4,8 +4,12 @@
 
 mod cluster {
     mod chart;
+    mod cloneset_crash;
+    mod controllers;
     mod crash;
     mod election;
+    #[path = "scenarios/film.rs"]
+    mod film;
     mod life;
     mod restart;
     mod storm;
