@@ -8,6 +8,7 @@ mod cluster {
     mod crash;
     mod election;
     mod life;
+    mod recordings;
     mod restart;
     mod storm;
     mod world;

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
 
 use crate::blocking::finish_before_drop;
-use crate::builders;
+use crate::builders::{self, Fixture as _};
 use crate::eventually::eventually;
 
 /// Starting a whole control plane at the same time can make the controller-manager slow.
@@ -27,9 +27,22 @@ pub struct FreshNamespace {
 
 /// Creates a namespace with a name that nobody else has and waits until Pods can be created in it.
 pub async fn fresh(client: &Client, test_name: &str) -> anyhow::Result<FreshNamespace> {
+    fresh_labelled(client, test_name, &[]).await
+}
+
+/// The same, with labels, by which webhooks may choose it.
+pub async fn fresh_labelled(
+    client: &Client,
+    test_name: &str,
+    labels: &[(&str, &str)],
+) -> anyhow::Result<FreshNamespace> {
     let name = unique_name(test_name);
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let object = builders::namespace(&name).build();
+    let plain = builders::namespace(&name);
+    let labelled = labels
+        .iter()
+        .fold(plain, |object, (key, value)| object.label(key, value));
+    let object = labelled.build();
     namespaces
         .create(&PostParams::default(), &object)
         .await

@@ -19,11 +19,21 @@ use serde_json::{Value, json};
 
 use super::world::PATIENCE;
 
-/// The kinds that the tests need; all would take longer.
-const CRDS: [&str; 4] = ["clonesets", "podunavailablebudgets", "sidecarsets", "statefulsets"];
+/// Which of our kinds the cluster gets to know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kinds {
+    /// Those that a test of the process needs; all would take longer.
+    Few,
+    All,
+}
 
-/// What the chart makes for this namespace, its webhooks narrowed down to another. What would run is left out.
-pub(super) fn rendered(system: &str, work: &str) -> Vec<Value> {
+const FEW: [&str; 4] = ["clonesets", "podunavailablebudgets", "sidecarsets", "statefulsets"];
+
+/// Namespaces carry it that webhooks reach; its value is the namespace of their manager.
+pub(super) const REACHED: &str = "tests.kruise.io/manager";
+
+/// What the chart makes for this namespace, its webhooks narrowed down to namespaces that carry its name. What would run is left out.
+pub(super) fn rendered(system: &str, kinds: Kinds) -> Vec<Value> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/kruise");
     let output = Command::new(kubernetes::helm(&Progress::quiet()).unwrap())
         .args(["template", "kruise"])
@@ -36,23 +46,25 @@ pub(super) fn rendered(system: &str, work: &str) -> Vec<Value> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     let mut objects: Vec<Value> = documents
         .into_iter()
-        .filter(|object| is_wanted(object, system))
+        .filter(|object| is_wanted(object, system, kinds))
         .collect();
     for object in &mut objects {
         let entries = object.get_mut("webhooks").and_then(Value::as_array_mut);
         for entry in entries.into_iter().flatten() {
-            entry["namespaceSelector"] = json!({"matchLabels": {"kubernetes.io/metadata.name": work}});
+            entry["namespaceSelector"] = json!({"matchLabels": {REACHED: system}});
         }
     }
     objects
 }
 
-fn is_wanted(object: &Value, system: &str) -> bool {
+fn is_wanted(object: &Value, system: &str, kinds: Kinds) -> bool {
     let is_of_hook = object["metadata"]["annotations"]["helm.sh/hook"].is_string();
     let name = name(object);
     let is_of_manager = name.starts_with("kruise-") && !name.contains("daemon");
     match object["kind"].as_str().unwrap_or_default() {
-        "CustomResourceDefinition" => CRDS.iter().any(|plural| name.starts_with(&format!("{plural}."))),
+        "CustomResourceDefinition" => {
+            kinds == Kinds::All || FEW.iter().any(|plural| name.starts_with(&format!("{plural}.")))
+        }
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => true,
         "ClusterRole" | "ClusterRoleBinding" => is_of_manager && !is_of_hook,
         "Role" | "RoleBinding" | "Secret" | "Service" | "ServiceAccount" => {

@@ -34,7 +34,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::chart::{api, apply, as_service_account, carries_ca, config, name, rendered};
+use super::chart::{Kinds, REACHED, api, apply, as_service_account, carries_ca, config, name, rendered};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(40);
 const SERVICE: &str = "kruise-webhook-service";
@@ -62,12 +62,17 @@ impl World {
 
     /// On a control plane of the test's own.
     pub(super) async fn on(kubeconfig: &Path, test: &str) -> Self {
+        Self::knowing(Kinds::Few, kubeconfig, test).await
+    }
+
+    pub(super) async fn knowing(kinds: Kinds, kubeconfig: &Path, test: &str) -> Self {
         let turn = ONE_AT_A_TIME.lock().await;
         let client = Client::try_from(config(kubeconfig).await).unwrap();
         let system = namespace::fresh(&client, &format!("{test}-system")).await.unwrap();
-        let work = namespace::fresh(&client, test).await.unwrap();
+        let reached = (REACHED, system.name());
+        let work = namespace::fresh_labelled(&client, test, &[reached]).await.unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let objects = rendered(system.name(), work.name());
+        let objects = rendered(system.name(), kinds);
         let this = Self {
             kubeconfig: as_service_account(kubeconfig, system.name(), directory.path()),
             client,
@@ -77,13 +82,24 @@ impl World {
             objects,
             _turn: turn,
         };
-        for object in &this.objects {
-            apply(&this.client, object).await;
-        }
+        let applied = this.objects.iter().map(|object| apply(&this.client, object));
+        futures::future::join_all(applied).await;
         this
     }
 
+    /// One more namespace that webhooks reach.
+    #[allow(dead_code, reason = "only the target `scenarios` has several")]
+    pub(super) async fn reached(&self, test: &str) -> FreshNamespace {
+        let reached = (REACHED, self.system.name());
+        namespace::fresh_labelled(&self.client, test, &[reached]).await.unwrap()
+    }
+
     pub(super) fn start(&self, faults: &Faults) -> Replica {
+        self.start_with(faults, &[])
+    }
+
+    /// With more flags than all have.
+    pub(super) fn start_with(&self, faults: &Faults, more: &[&str]) -> Replica {
         static REPLICAS: AtomicU32 = AtomicU32::new(0);
         let name = format!("replica-{}", REPLICAS.fetch_add(1, Ordering::Relaxed));
         let [metrics, health, debug, webhooks] = free_ports();
@@ -99,7 +115,8 @@ impl World {
             "--leader-election-renew-deadline=4s".to_owned(),
             "--leader-election-retry-period=500ms".to_owned(),
         ];
-        let flags = parse(["manager".to_owned()].into_iter().chain(args)).unwrap();
+        let more = more.iter().map(|flag| (*flag).to_owned());
+        let flags = parse(["manager".to_owned()].into_iter().chain(args).chain(more)).unwrap();
         let port = webhooks.to_string();
         let certs = folder.join("certs").display().to_string();
         let settings = Settings::read(flags, |name| match name {
@@ -263,10 +280,10 @@ impl Drop for World {
     fn drop(&mut self) {
         let (client, objects) = (self.client.clone(), std::mem::take(&mut self.objects));
         let clean_up = async move {
-            for object in objects
+            let of_cluster = objects
                 .iter()
-                .filter(|object| object["metadata"]["namespace"].is_null())
-            {
+                .filter(|object| object["metadata"]["namespace"].is_null());
+            let removals = of_cluster.map(|object| async {
                 let api = api(&client, object);
                 if object["kind"] == "CustomResourceDefinition" {
                     let no_webhook = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
@@ -275,7 +292,8 @@ impl Drop for World {
                         .await;
                 }
                 let _ = api.delete(&name(object), &DeleteParams::default()).await;
-            }
+            });
+            futures::future::join_all(removals).await;
         };
         tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(clean_up));
     }
