@@ -8,6 +8,7 @@ mod cloneset;
 mod load;
 mod manager;
 mod platform;
+mod reviews;
 
 use std::fs;
 use std::path::PathBuf;

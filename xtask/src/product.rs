@@ -82,7 +82,6 @@ pub(crate) fn build(profile: &str, progress: &Progress) -> Result<Image> {
 
 /// Builds static binaries; returns their paths in the order of [`PROGRAMS`].
 pub(crate) fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
-    let target = host_target()?;
     let mut packages: Vec<&str> = PROGRAMS.iter().map(|(package, _, _)| *package).collect();
     packages.dedup();
     let packages: Vec<&str> = packages.into_iter().flat_map(|package| ["-p", package]).collect();
@@ -101,18 +100,9 @@ pub(crate) fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
             .args(&packages),
     )?;
     let total = dependencies.lines().map(str::trim_end).collect::<BTreeSet<_>>().len() as u64;
-    let mut child = cargo()
-        .args([
-            "build",
-            "--profile",
-            profile,
-            "--locked",
-            "--target",
-            &target,
-            "--message-format=json-render-diagnostics",
-        ])
+    let mut child = static_cargo("build", profile)?
+        .arg("--message-format=json-render-diagnostics")
         .args(&packages)
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -137,8 +127,17 @@ pub(crate) fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
     if !child.wait()?.success() {
         bail!("cargo build failed:\n{}", shell::tail(&said.join("\n"), 40));
     }
-    let folder = crate::root().join("target").join(target).join(profile);
+    let folder = crate::root().join("target").join(host_target()?).join(profile);
     Ok(PROGRAMS.iter().map(|(_, program, _)| folder.join(program)).collect())
+}
+
+/// Cargo for programs that need nothing of the machine they run on. What is built this way shares all its crates.
+pub(crate) fn static_cargo(verb: &str, profile: &str) -> Result<Command> {
+    let mut command = cargo();
+    command
+        .args([verb, "--locked", "--profile", profile, "--target", &host_target()?])
+        .env("RUSTFLAGS", "-C target-feature=+crt-static");
+    Ok(command)
 }
 
 /// Cargo, at the root of the workspace.

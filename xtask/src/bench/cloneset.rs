@@ -8,6 +8,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kruise_testkit::cluster::TestControlPlane;
 use kruise_testkit::progress::Progress;
+use kruise_testkit::shell;
 use kruise_testkit::sim::{SimOptions, SimulatedNodes};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -43,7 +44,28 @@ pub(super) fn run(pods: usize, progress: &Progress) -> Result<Report> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    runtime.block_on(measure(pods, &kubeconfig, &manager, progress))
+    let mut report = runtime.block_on(measure(pods, &kubeconfig, &manager, progress))?;
+    progress.step("Planning for 5,000 Pods", |_| planning(&mut report))?;
+    Ok(report)
+}
+
+/// How long the planner thinks, as its own example tells.
+fn planning(report: &mut Report) -> Result<()> {
+    let said = shell::run(product::static_cargo("run", "release")?.args([
+        "--quiet",
+        "-p",
+        "kruise-core",
+        "--example",
+        "plan_time",
+        "--",
+        "5000",
+    ]))?;
+    for line in said.lines() {
+        let (situation, time) = line.split_once(": ").with_context(|| format!("no figure in: {line}"))?;
+        let time: f64 = time.trim_end_matches(" ms").parse()?;
+        report.at_most(format!("planning for 5,000 Pods, {situation}"), time, "ms", 10.0);
+    }
+    Ok(())
 }
 
 async fn measure(pods: usize, kubeconfig: &Path, manager: &Manager, progress: &Progress) -> Result<Report> {

@@ -1,6 +1,7 @@
 //! Admission requests straight at a webhook server, over connections that stay open, as the API server sends them.
 
 use std::io::{Read, Write};
+use std::iter;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,15 +30,19 @@ impl Target {
         let tls = ClientConfig::builder()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let request = format!(
-            "POST {path}?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
         Ok(Self {
             port,
             tls: Arc::new(tls),
-            request: request.into_bytes().into(),
+            request: request(path, body),
         })
+    }
+
+    /// The same server, asked something else.
+    pub(super) fn asking(&self, path: &str, body: &str) -> Self {
+        Self {
+            request: request(path, body),
+            ..self.clone()
+        }
     }
 
     pub(super) fn connect(&self) -> Result<Connection> {
@@ -52,6 +57,16 @@ impl Target {
             answer: Vec::with_capacity(4096),
         })
     }
+}
+
+fn request(path: &str, body: &str) -> Arc<[u8]> {
+    let head = "Host: localhost\r\nContent-Type: application/json";
+    format!(
+        "POST {path}?timeout=10s HTTP/1.1\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+    .into()
 }
 
 pub(super) struct Connection {
@@ -125,11 +140,18 @@ impl Latencies {
     }
 }
 
-/// One request after the other on one connection.
+/// The same request again and again on one connection.
 pub(super) fn one_by_one(target: &Target, requests: usize) -> Result<Latencies> {
-    let mut connection = target.connect()?;
-    let mut times = Vec::with_capacity(requests);
-    for _ in 0..requests {
+    in_order(iter::repeat_n(target.clone(), requests))
+}
+
+/// Requests to one server, one after the other on one connection.
+pub(super) fn in_order(requests: impl IntoIterator<Item = Target>) -> Result<Latencies> {
+    let mut requests = requests.into_iter().peekable();
+    let mut connection = requests.peek().context("nothing to ask")?.connect()?;
+    let mut times = Vec::new();
+    for target in requests {
+        connection.request = target.request;
         let begin = Instant::now();
         connection.ask()?;
         times.push(begin.elapsed());

@@ -10,11 +10,11 @@ use kruise_testkit::cluster::TestControlPlane;
 use kruise_testkit::process::wait_until;
 use kruise_testkit::progress::Progress;
 use kruise_testkit::{kubernetes, shell};
-use serde_json::json;
 
 use super::Report;
 use super::load::{self, Target};
 use super::manager::{Manager, Webhooks};
+use super::reviews;
 use crate::product;
 
 const SYSTEM: &str = "kruise-system";
@@ -54,18 +54,11 @@ fn size(path: &Path) -> Result<f64> {
 
 /// Resident bytes per Pod, as the cache's own example tells.
 fn cached_pods(pods: u32) -> Result<f64> {
-    let said = shell::run(product::cargo().args([
-        "run",
-        "--quiet",
-        "--release",
-        "--locked",
-        "-p",
-        "kruise-runtime",
-        "--example",
-        "cache_memory",
-        "--",
-        &pods.to_string(),
-    ]))?;
+    let said = shell::run(
+        product::static_cargo("run", "release")?
+            .args(["--quiet", "-p", "kruise-runtime", "--example", "cache_memory", "--"])
+            .arg(pods.to_string()),
+    )?;
     said.lines()
         .find_map(|line| {
             line.strip_prefix("listed: ")?
@@ -191,6 +184,15 @@ fn start_idle_admission(program: &Path, kubeconfig: &Path, report: &mut Report, 
         2.0,
     );
     report.add("admission, 5,000/s: p999", milliseconds(steady.per_mille(999)), "ms");
+    let unseen = progress.step("Templates that were never seen before", |_| {
+        load::in_order((0..500).map(|number| target.asking(reviews::CLONE_SET_PATH, &reviews::clone_set(number))))
+    })?;
+    report.at_most(
+        "admission of a CloneSet, unseen template: p50",
+        milliseconds(unseen.per_mille(500)),
+        "ms",
+        5.0,
+    );
     report.add("after admission: resident", manager.memory()? / MEGABYTE, "MB");
     Ok(())
 }
@@ -214,60 +216,20 @@ fn writes(manager: &Manager) -> f64 {
 fn served(manager: &mut Manager) -> Result<Duration> {
     let (port, authority, started) = (manager.webhook_port, manager.authority(), manager.started);
     manager.until("serving", || {
-        Target::new(port, &authority, POD_PATH, &pod_review())
+        Target::new(port, &authority, reviews::POD_PATH, &reviews::pod())
             .and_then(|target| target.connect()?.ask())
             .is_ok()
     })?;
     Ok(started.elapsed())
 }
 
-const POD_PATH: &str = "/mutate-pod";
-
 fn target(manager: &Manager) -> Result<Target> {
-    Target::new(manager.webhook_port, &manager.authority(), POD_PATH, &pod_review())
-}
-
-/// The creation of a Pod with two containers that a CloneSet owns, as the API server asks about it.
-fn pod_review() -> String {
-    let container = |name: &str| {
-        json!({
-            "name": name, "image": format!("registry.example/{name}:1.25"), "imagePullPolicy": "IfNotPresent",
-            "env": [{"name": "A", "value": "1"}, {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}],
-            "ports": [{"containerPort": 8080, "protocol": "TCP"}],
-            "resources": {"limits": {"cpu": "500m", "memory": "256Mi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
-            "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true}],
-            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
-        })
-    };
-    json!({
-        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "request": {
-            "uid": "0df28fbd-5f5f-11e8-bc74-36e6bb280816",
-            "kind": {"group": "", "version": "v1", "kind": "Pod"},
-            "resource": {"group": "", "version": "v1", "resource": "pods"},
-            "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
-            "requestResource": {"group": "", "version": "v1", "resource": "pods"},
-            "name": "demo-x2kfz", "namespace": "default", "operation": "CREATE", "dryRun": false, "oldObject": null,
-            "userInfo": {"username": "system:serviceaccount:kruise-system:kruise-manager", "groups": ["system:authenticated"]},
-            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-            "object": {
-                "apiVersion": "v1", "kind": "Pod",
-                "metadata": {
-                    "name": "demo-x2kfz", "generateName": "demo-", "namespace": "default",
-                    "labels": {"app": "demo", "controller-revision-hash": "demo-788944f45"},
-                    "ownerReferences": [{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "demo",
-                        "uid": "3a52ce5e-0b3c-4a31-a3c4-a6ae0e6a3f54", "controller": true, "blockOwnerDeletion": true}],
-                },
-                "spec": {
-                    "containers": [container("main"), container("side")], "restartPolicy": "Always", "dnsPolicy": "ClusterFirst",
-                    "serviceAccountName": "default", "schedulerName": "default-scheduler", "terminationGracePeriodSeconds": 30,
-                    "volumes": [{"name": "token", "projected": {"defaultMode": 420, "sources": [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]}}],
-                },
-                "status": {},
-            },
-        },
-    })
-    .to_string()
+    Target::new(
+        manager.webhook_port,
+        &manager.authority(),
+        reviews::POD_PATH,
+        &reviews::pod(),
+    )
 }
 
 /// Who leads.

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::member::Member;
 use super::round::Round;
-use super::update::SettledPods;
+use super::update::{PODS_PER_ROUND, SettledPods};
 use crate::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Why};
 use crate::shared::inplace::{self, Settlement, Waits};
 use crate::shared::lifecycle::State;
@@ -16,6 +16,9 @@ pub(super) fn settle<'r>(round: &'r Round<'_>, updates: i64, plan: &mut Plan) ->
     let mut settled = SettledPods::default();
     let env = round.in_place_env();
     for member in &round.members {
+        if settled.written.len() == PODS_PER_ROUND {
+            break;
+        }
         // A Pod that waits for an update goes back when it is where it should be, or when no update is left.
         let belongs = if member.is_updated { updates >= 0 } else { updates == 0 };
         let settlement = Settlement {

@@ -18,8 +18,12 @@
 //!    alone, and the set says why.
 //!
 //! A Pod is not written twice in a round: the walk also ends at one that was just given what it needs.
+//!
+//! A round writes at most [`PODS_PER_ROUND`] Pods, and the next one follows at once. So a pause, a new partition or bad news about
+//! the first Pods count for the rest of a large set, and Pods that are done are not kept waiting by those that have yet to begin.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use kruise_api::gates::Gate;
 use kruise_api::names::{annotation, event, label};
@@ -37,12 +41,20 @@ use crate::shared::lifecycle::{self, BeforeUpdate, State};
 use crate::shared::pod_change::{self, PodChange};
 use crate::shared::revision;
 
+/// Pods that are written in one round: enough to keep an API server busy, and few enough that thinking about them takes no time.
+pub(super) const PODS_PER_ROUND: usize = 400;
+
 /// Plans the update. The answer is why it cannot go on, if so.
 pub(super) fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
     let tally = member::tally(&round.members, |member| member.is_updated);
     let numbers = Numbers::of(&round.goal, &tally, round.switches());
     let settled = settle(round, numbers.update, plan);
     let failure = settled.failure;
+    let rest = PODS_PER_ROUND.saturating_sub(settled.written.len());
+    if rest == 0 {
+        plan.wake(Duration::ZERO);
+        return failure;
+    }
 
     let outdated = (tally.old.active + tally.old.leaving) as i32;
     let rolling = round.set.spec.update_strategy.rolling_update.as_ref();
@@ -73,13 +85,17 @@ pub(super) fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
     let chosen = ordered
         .into_iter()
         .take_while(|member| !settled.written.contains(member.name()) && walk.takes(member));
-    let chosen: Vec<&Member<'_>> = chosen.collect();
+    let mut chosen: Vec<&Member<'_>> = chosen.collect();
     if chosen.len() < count {
         plan.why.push(Why::UpdateBudget {
             allowed: numbers.update_unavailable as i32,
             unavailable: walk.unavailable as i32,
             waiting: (count - chosen.len()) as i32,
         });
+    }
+    if chosen.len() > rest {
+        chosen.truncate(rest);
+        plan.wake(Duration::ZERO);
     }
     let end = Writes::new(round, walk.target).all(&chosen, plan);
     failure.or(end)

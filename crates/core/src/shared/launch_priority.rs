@@ -30,17 +30,24 @@ pub fn barrier_name(pod: &Pod) -> String {
     pattern::barrier_config_map(&pod.metadata.name)
 }
 
-/// What to do for a Pod. `released` are the keys in its ConfigMap, `None` when there is no ConfigMap.
+/// Whether containers of a Pod wait for others. If not, there is nothing to do for it.
+pub fn waits(pod: &Pod) -> bool {
+    let is_done = pod.metadata.is_deleting()
+        || pod.status.is_true(CONTAINERS_READY)
+        || pod.metadata.annotation(annotation::LAUNCH_PRIORITY_COMPLETED) == Some("true");
+    !is_done && !waiting(pod).is_empty()
+}
+
+/// What to do for a Pod that [waits](waits). `released` are the keys in its ConfigMap, `None` when there is no ConfigMap.
 pub fn release(pod: &Pod, released: Option<&BTreeSet<String>>) -> Release {
     let mut release = Release::default();
-    let done = pod.metadata.annotation(annotation::LAUNCH_PRIORITY_COMPLETED) == Some("true");
+    if !waits(pod) {
+        return release;
+    }
     let waiting = waiting(pod);
     let (Some(lowest), Some(highest)) = (waiting.first().copied(), waiting.last().copied()) else {
         return release;
     };
-    if done || pod.metadata.is_deleting() || pod.status.is_true(CONTAINERS_READY) {
-        return release;
-    }
     let is_released = |priority| released.is_some_and(|keys| keys.contains(&pattern::barrier_key(priority)));
     if is_released(highest) {
         // Its containers are on their way. The lowest may be there already when somebody else put it in.

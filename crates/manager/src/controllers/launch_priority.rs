@@ -9,7 +9,7 @@ use crate::platform::{Platform, Workplace};
 use kruise_admission::descriptor::Controller;
 use kruise_api::pod::Pod;
 use kruise_core::shared::{
-    launch_priority::{Release, barrier_name, release},
+    launch_priority::{Release, barrier_name, release, waits},
     pod_change::Part as Written,
 };
 use kruise_runtime::{
@@ -59,7 +59,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     })
     .wake(move || {
         pods.subscribe(move |event| match event.new {
-            Some(pod) if woken.next(pod) != Release::default() => queue.add(
+            Some(pod) if waits(pod) && woken.next(pod) != Release::default() => queue.add(
                 ObjectKey::new(&pod.metadata.namespace, &pod.metadata.name),
                 priority(event),
             ),

@@ -263,3 +263,20 @@ fn what_failed_last_is_said_but_not_what_merely_changed_meanwhile() {
     assert!(said(Phase::Update, FailureClass::Transient).contains(r#""type":"FailedUpdate""#));
     assert!(!said(Phase::Update, FailureClass::Conflict).contains("FailedUpdate"));
 }
+
+#[test]
+fn a_round_writes_a_part_of_a_large_set_and_the_next_follows_at_once() {
+    let pods: Vec<PodBuilder> = (0..1000).map(|number| ready(&format!("web-{number:04}"))).collect();
+    let mut observed = rolled(&json!({ "maxUnavailable": "100%" }), &pods);
+    let first = plan(&observed, &env());
+    assert_eq!(updated(&first).len(), PODS_PER_ROUND);
+    assert_eq!(first.wake_after, Some(Duration::ZERO));
+
+    // Done with what there is to do for Pods that are under way, no other is begun in the same round.
+    let under_way = pods.iter().map(|pod| pod.clone().state("PreparingNormal").build());
+    observed.pods = under_way.collect();
+    let settled = plan(&observed, &env());
+    assert_eq!(settled.writes().count(), PODS_PER_ROUND);
+    assert!(updated(&settled).is_empty());
+    assert_eq!(settled.wake_after, Some(Duration::ZERO));
+}

@@ -1,0 +1,74 @@
+//! Requests as the API server sends them.
+
+use serde_json::{Value, json};
+
+pub(super) const POD_PATH: &str = "/mutate-pod";
+pub(super) const CLONE_SET_PATH: &str = "/mutate-apps-kruise-io-cloneset";
+
+/// The creation of a Pod with two containers that a CloneSet owns, as the API server asks about it.
+pub(super) fn pod() -> String {
+    let container = |name: &str| {
+        json!({
+            "name": name, "image": format!("registry.example/{name}:1.25"), "imagePullPolicy": "IfNotPresent",
+            "env": [{"name": "A", "value": "1"}, {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}],
+            "ports": [{"containerPort": 8080, "protocol": "TCP"}],
+            "resources": {"limits": {"cpu": "500m", "memory": "256Mi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
+            "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true}],
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+        })
+    };
+    review(
+        &["", "v1", "Pod", "pods"],
+        &json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "demo-x2kfz", "generateName": "demo-", "namespace": "default",
+                "labels": {"app": "demo", "controller-revision-hash": "demo-788944f45"},
+                "ownerReferences": [{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "demo",
+                    "uid": "3a52ce5e-0b3c-4a31-a3c4-a6ae0e6a3f54", "controller": true, "blockOwnerDeletion": true}],
+            },
+            "spec": {
+                "containers": [container("main"), container("side")], "restartPolicy": "Always", "dnsPolicy": "ClusterFirst",
+                "serviceAccountName": "default", "schedulerName": "default-scheduler", "terminationGracePeriodSeconds": 30,
+                "volumes": [{"name": "token", "projected": {"defaultMode": 420, "sources": [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]}}],
+            },
+            "status": {},
+        }),
+    )
+}
+
+/// The creation of a CloneSet; every number gives another template.
+pub(super) fn clone_set(number: u32) -> String {
+    let container = json!({
+        "name": "main", "image": format!("registry.example/main:{number}"), "env": [{"name": "NUMBER", "value": number.to_string()}],
+        "ports": [{"containerPort": 8080}], "resources": {"requests": {"cpu": "0.1", "memory": "128Mi"}},
+    });
+    review(
+        &["apps.kruise.io", "v1beta1", "CloneSet", "clonesets"],
+        &json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
+            "metadata": {"name": "demo", "namespace": "default"},
+            "spec": {
+                "replicas": 1, "selector": {"matchLabels": {"app": "demo"}},
+                "template": {"metadata": {"labels": {"app": "demo"}}, "spec": {"containers": [container]}},
+            },
+        }),
+    )
+}
+
+fn review([group, version, kind, plural]: &[&str; 4], object: &Value) -> String {
+    let kind = json!({"group": group, "version": version, "kind": kind});
+    let resource = json!({"group": group, "version": version, "resource": plural});
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "0df28fbd-5f5f-11e8-bc74-36e6bb280816",
+            "kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
+            "name": object["metadata"]["name"], "namespace": "default", "operation": "CREATE", "dryRun": false, "oldObject": null,
+            "userInfo": {"username": "system:serviceaccount:kruise-system:kruise-manager", "groups": ["system:authenticated"]},
+            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+            "object": object,
+        },
+    })
+    .to_string()
+}
