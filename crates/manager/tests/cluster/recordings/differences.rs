@@ -5,9 +5,10 @@
 
 use serde_json::{Value, json};
 
+use super::fixture::{RECORDINGS, Recorded, steps};
+
 /// States that only the original shows, by what comes after them.
 struct Between {
-    #[expect(dead_code, reason = "for the reader")]
     reason: &'static str,
     is: fn(state: &Value, next: &Value) -> bool,
 }
@@ -93,4 +94,23 @@ fn phase(state: &Value) -> &str {
     state["labels"]["lifecycle.apps.kruise.io/state"]
         .as_str()
         .unwrap_or_default()
+}
+
+#[test]
+fn given_the_recordings_then_each_difference_is_met_in_them() {
+    let fates: Vec<Vec<Value>> = RECORDINGS
+        .into_iter()
+        .flat_map(|name| {
+            let mut recorded = Recorded::new();
+            let pods = steps(name).into_iter().map(move |step| recorded.pods(&step));
+            pods.flatten().collect::<Vec<_>>()
+        })
+        .collect();
+    for between in SEEN_ONLY_THERE {
+        let met = fates
+            .iter()
+            .flat_map(|states| states[1..].windows(2))
+            .any(|pair| (between.is)(&pair[0], &pair[1]));
+        assert!(met, "no longer needed: {}", between.reason);
+    }
 }

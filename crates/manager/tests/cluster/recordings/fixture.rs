@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use super::differences;
 
+/// The recordings: a whole life, lifecycle hooks, the order of containers, and images that are pulled ahead.
+pub(super) const RECORDINGS: [&str; 4] = ["01-cloneset", "02-lifecycle", "03-launch-priority", "16-pre-download"];
+
 /// What happened to objects, by their names in the recording.
 pub(super) type Fates = BTreeMap<String, Vec<Value>>;
 
@@ -95,8 +98,13 @@ impl Recorded {
         &self.pods[id]
     }
 
+    /// The states of each Pod that changes in a step, as they were recorded.
+    pub(super) fn pods(&mut self, step: &Step) -> Vec<Vec<Value>> {
+        follow(&mut self.pods, &step.pods, differences::pod_state)
+    }
+
     pub(super) fn take(&mut self, step: &Step) -> Expected {
-        let pods = follow(&mut self.pods, &step.pods, differences::pod_state);
+        let pods = self.pods(step);
         let barriers = follow(&mut self.barriers, &step.barriers, |_, _| {});
         merge(&mut self.revisions, &step.revisions);
         merge(&mut self.sets, &step.sets);

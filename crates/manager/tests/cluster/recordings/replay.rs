@@ -27,12 +27,12 @@ use super::{
     },
     daemon::Daemon,
     facts::{Tape, Track, items, object, owner, text},
-    fixture::{self, Expected, Recorded, Step, sorted, steps},
+    fixture::{self, Expected, RECORDINGS, Recorded, Step, sorted, steps},
 };
 
 /// As the original was started for the recordings.
 const GATES: &str = "--feature-gates=AllAlpha=true,AllBeta=true,EnableExternalCerts=false,TemplateNoDefaults=false";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 #[test]
 fn given_the_steps_of_the_recordings_then_everything_goes_the_same_way() {
@@ -49,8 +49,7 @@ fn given_the_steps_of_the_recordings_then_everything_goes_the_same_way() {
         };
         let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
         apply(&world.client, &storage_class()).await;
-        let scenarios = ["01-cloneset", "02-lifecycle", "03-launch-priority", "16-pre-download"];
-        let played = scenarios.map(|name| play(&world, name));
+        let played = RECORDINGS.map(|name| play(&world, name));
         futures::future::join_all(played).await;
         let classes = api(&world.client, &storage_class());
         classes
@@ -289,9 +288,13 @@ fn env(name: &str, pod: &Value) -> Value {
     let mut env = json!({});
     for container in items(&pod["spec"]["containers"]) {
         let variables = items(&container["env"]).iter();
-        let told = variables.map(|variable| match variable["valueFrom"].is_null() {
-            true => json!([variable["name"], variable["value"]]),
-            false => json!([variable["name"], variable["valueFrom"]]),
+        let told = variables.map(|variable| {
+            let from = if variable["valueFrom"].is_null() {
+                "value"
+            } else {
+                "valueFrom"
+            };
+            json!([variable["name"], variable[from]])
         });
         env[text(&container["name"])] = told.collect();
     }

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::{
     super::{
         chart::{Kinds, api, name},
-        world::{PATIENCE, Replica, World},
+        world::{Replica, World},
     },
     facts::{items, object, text},
 };
@@ -102,7 +102,7 @@ async fn take_over(world: &World, flags: &[&str], sets: usize) -> BTreeMap<Strin
     let replica = world.start_with(&faults, flags);
     replica.becomes_ready().await;
     replica.leads().await;
-    eventually(PATIENCE, "everything has been looked at", || async {
+    eventually(Duration::from_mins(2), "everything has been looked at", || async {
         for controller in CONTROLLERS {
             let at_least = if controller == CONTROLLERS[0] { sets } else { 0 };
             has_done(&replica, controller, at_least).await?;
