@@ -7,29 +7,29 @@ use serde_json::{Value, json};
 
 use super::fixture::{RECORDINGS, Recorded, steps};
 
-/// States that only the original shows, by what comes after them.
+/// States that only the original shows, by what comes before and after them.
 struct Between {
     reason: &'static str,
-    is: fn(state: &Value, next: &Value) -> bool,
+    is: fn(before: &Value, state: &Value, next: &Value) -> bool,
 }
 
 const SEEN_ONLY_THERE: [Between; 3] = [
     Between {
         reason: "a Pod that has to wait for a hook loses its readiness and gets its lifecycle state in one write",
-        is: |state, next| {
+        is: |_, state, next| {
             phase(state) == "Normal" && phase(next).starts_with("Preparing") && !state["unready"].is_null()
         },
     },
     Between {
         reason: "a new Pod gets both conditions and its lifecycle state in one write, when it has a node: one write instead of three",
-        is: |state, next| {
+        is: |before, state, next| {
             let conditions = |state: &Value| state["conditions"].as_object().map_or(0, serde_json::Map::len);
-            phase(state) == "PreparingNormal" && conditions(state) > 0 && (conditions(next) > 1)
+            phase(state) == "PreparingNormal" && conditions(before) < 2 && conditions(state) > 0 && conditions(next) > 1
         },
     },
     Between {
         reason: "a Pod whose update is complete gets its readiness and its lifecycle state in one write",
-        is: |state, _| phase(state) == "Updating" && state["conditions"]["InPlaceUpdateReady"]["status"] == "True",
+        is: |_, state, _| phase(state) == "Updating" && state["conditions"]["InPlaceUpdateReady"]["status"] == "True",
     },
 ];
 
@@ -40,12 +40,16 @@ pub(super) fn pod_writes(states: &[Value]) -> Vec<Value> {
         let skipped = index > 0
             && states
                 .get(index + 1)
-                .is_some_and(|next| SEEN_ONLY_THERE.iter().any(|between| (between.is)(state, next)));
+                .is_some_and(|next| is_seen_only_there(&states[index - 1], state, next));
         if !skipped && seen.last() != Some(state) {
             seen.push(state.clone());
         }
     }
     seen
+}
+
+fn is_seen_only_there(before: &Value, state: &Value, next: &Value) -> bool {
+    SEEN_ONLY_THERE.iter().any(|between| (between.is)(before, state, next))
 }
 
 /// A Pod that waits for its hook and is rolled back is let go; the original keeps it not ready for ever.
@@ -109,8 +113,8 @@ fn given_the_recordings_then_each_difference_is_met_in_them() {
     for between in SEEN_ONLY_THERE {
         let met = fates
             .iter()
-            .flat_map(|states| states[1..].windows(2))
-            .any(|pair| (between.is)(&pair[0], &pair[1]));
+            .flat_map(|states| states.windows(3))
+            .any(|three| (between.is)(&three[0], &three[1], &three[2]));
         assert!(met, "no longer needed: {}", between.reason);
     }
 }
