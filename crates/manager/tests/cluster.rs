@@ -4,7 +4,6 @@
 
 mod cluster {
     mod chart;
-    mod cloneset;
     mod crash;
     mod election;
     mod life;

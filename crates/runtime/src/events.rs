@@ -52,6 +52,8 @@ pub struct Regarding {
     pub uid: String,
     /// Version that was looked at; may be empty.
     pub resource_version: String,
+    /// The part of the object that is meant, `spec.containers{main}`; empty for the whole.
+    pub field_path: String,
 }
 
 impl Regarding {
@@ -64,6 +66,16 @@ impl Regarding {
             name: name.to_owned(),
             uid: uid.to_owned(),
             resource_version: String::new(),
+            field_path: String::new(),
+        }
+    }
+
+    /// A part of it.
+    #[must_use]
+    pub fn part(self, field_path: impl Into<String>) -> Self {
+        Self {
+            field_path: field_path.into(),
+            ..self
         }
     }
 
@@ -73,6 +85,7 @@ impl Regarding {
             ("namespace", &self.namespace),
             ("uid", &self.uid),
             ("resourceVersion", &self.resource_version),
+            ("fieldPath", &self.field_path),
         ] {
             if !value.is_empty() {
                 json[field] = value.as_str().into();

@@ -79,7 +79,7 @@ impl Binary {
         let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
         Some(Self {
             level: match target.as_str() {
-                "cluster" => Level::Cluster,
+                "cluster" | "scenarios" => Level::Cluster,
                 "node" => Level::Node,
                 _ => Level::Unit,
             },

@@ -166,6 +166,7 @@ mod tests {
                 name: object.to_owned(),
                 uid: format!("uid-{object}"),
                 resource_version: "1".to_owned(),
+                field_path: String::new(),
             },
             event_type: EventType::Normal,
             reason: reason.to_owned(),

@@ -1,0 +1,137 @@
+//! Running scenarios, and the manager that they share.
+
+mod cloneset;
+mod daemon;
+mod film;
+mod images;
+mod recreate;
+mod stage;
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use kruise_testkit::{
+    cluster,
+    eventually::run_test,
+    faults::Faults,
+    sim::{SimOptions, SimulatedNodes},
+};
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::{runtime::Handle, sync::OnceCell, time::timeout};
+
+use self::{daemon::Daemons, stage::Stage};
+use super::{
+    chart::Kinds,
+    world::{Replica, World},
+};
+
+/// They mostly wait.
+const AT_ONCE: usize = 16;
+/// For one scenario, and for all of them.
+const DEADLINE: Duration = Duration::from_mins(3);
+const DEADLINE_OF_ALL: Duration = Duration::from_mins(14);
+/// Gates that change nothing for those who do not ask for what they allow.
+const GATES: &str = "--feature-gates=CloneSetPartitionRollback=true,InPlaceWorkloadVerticalScaling=true,\
+                     PreDownloadImageForInPlaceUpdate=true";
+
+/// A test with its name.
+struct Scenario {
+    name: String,
+    play: Box<dyn FnOnce(Stage) -> BoxFuture<'static, ()> + Send>,
+}
+
+/// The scenarios of this module, by the names of their functions.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        vec![$($crate::cluster::scenarios::scenario(module_path!(), stringify!($name), $name)),*]
+    };
+}
+use scenarios;
+
+fn scenario<P: Future<Output = ()> + Send + 'static>(
+    module: &str,
+    name: &str,
+    play: impl FnOnce(Stage) -> P + Send + 'static,
+) -> Scenario {
+    let module = module.split_once("scenarios::cluster::scenarios::");
+    Scenario {
+        name: format!("{}::{name}", module.map_or("", |(_, module)| module)),
+        play: Box::new(|stage| Box::pin(play(stage))),
+    }
+}
+
+/// What scenarios share: a manager that leads, and nodes.
+struct House {
+    world: World,
+    replica: Replica,
+    nodes: SimulatedNodes,
+    daemons: Daemons,
+}
+
+impl House {
+    async fn open() -> Self {
+        let world = World::knowing(Kinds::All, &cluster::kubeconfig(), "scenarios").await;
+        let replica = world.start_with(&Faults::new(1), &[GATES, "--nodeimage-creation-delay=1s"]);
+        world.publish(&replica).await;
+        replica.leads().await;
+        world.all_trust().await;
+        let zone = |name: &str| [("topology.kubernetes.io/zone".to_owned(), name.to_owned())].into();
+        let options = SimOptions {
+            count: 4,
+            name_prefix: "scenarios".to_owned(),
+            labels_in_turn: vec![zone("a"), zone("b")],
+            ..SimOptions::default()
+        };
+        let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
+        let daemons = Daemons::start(world.client.clone());
+        Self {
+            world,
+            replica,
+            nodes,
+            daemons,
+        }
+    }
+
+    async fn close(self) {
+        self.daemons.stop().await;
+        self.nodes.stop().await.unwrap();
+        self.world.stop(self.replica).await;
+    }
+}
+
+pub(crate) fn run() -> ExitCode {
+    let mut args = Arguments::from_args();
+    args.test_threads.get_or_insert(AT_ONCE);
+    run_test(DEADLINE_OF_ALL, async move {
+        let house: Arc<OnceCell<House>> = Arc::default();
+        let handle = Handle::current();
+        let all = [cloneset::all(), images::all(), recreate::all()].into_iter().flatten();
+        let trials = all.map(|scenario| {
+            let (house, handle) = (house.clone(), handle.clone());
+            Trial::test(scenario.name.clone(), move || play(scenario, house, &handle))
+        });
+        let trials = trials.collect();
+        let all = tokio::task::spawn_blocking(move || libtest_mimic::run(&args, trials));
+        let failed = all.await.unwrap().has_failed();
+        if let Some(house) = Arc::into_inner(house).and_then(OnceCell::into_inner) {
+            house.close().await;
+        }
+        assert!(!failed, "scenarios failed");
+    });
+    ExitCode::SUCCESS
+}
+
+/// Plays one scenario; the first of all opens the house.
+fn play(scenario: Scenario, house: Arc<OnceCell<House>>, handle: &Handle) -> Result<(), Failed> {
+    let Scenario { name, play } = scenario;
+    let played = handle.spawn(async move {
+        house.get_or_init(House::open).await;
+        let stage = Stage::new(house, &name).await;
+        timeout(DEADLINE, play(stage)).await
+    });
+    match handle.block_on(played) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(format!("it did not end within {DEADLINE:?}").into()),
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}

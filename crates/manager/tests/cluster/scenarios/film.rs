@@ -1,0 +1,63 @@
+//! Everything that happened to the Pods of a set, not only what a question happened to see.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use futures::{StreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, ResourceExt as _,
+    runtime::watcher::{self, Event, watcher},
+};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+/// The living Pods by name.
+pub(super) type Scene = BTreeMap<String, Pod>;
+
+/// Is being made.
+pub(super) struct Film {
+    scenes: Arc<Mutex<Vec<Scene>>>,
+    task: JoinHandle<()>,
+}
+
+impl Film {
+    /// Begins with what is there when this returns.
+    pub(super) async fn begin(pods: Api<Pod>, set: &str) -> Self {
+        let scenes: Arc<Mutex<Vec<Scene>>> = Arc::default();
+        let (tell, begun) = oneshot::channel();
+        let config = watcher::Config::default().labels(&format!("app={set}"));
+        let seen = scenes.clone();
+        let task = tokio::spawn(async move {
+            let mut tell = Some(tell);
+            let mut now = Scene::new();
+            let events = watcher(pods, config);
+            pin_mut!(events);
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(Event::Init) => now.clear(),
+                    Ok(Event::InitDone) => drop(tell.take().map(|tell| tell.send(()))),
+                    Ok(Event::InitApply(pod) | Event::Apply(pod)) if pod.metadata.deletion_timestamp.is_none() => {
+                        now.insert(pod.name_any(), pod);
+                    }
+                    Ok(Event::InitApply(pod) | Event::Apply(pod) | Event::Delete(pod)) => {
+                        now.remove(&pod.name_any());
+                    }
+                    Err(_) => {}
+                }
+                if tell.is_none() {
+                    seen.lock().unwrap().push(now.clone());
+                }
+            }
+        });
+        begun.await.unwrap();
+        Self { scenes, task }
+    }
+
+    pub(super) async fn end(self) -> Vec<Scene> {
+        self.task.abort();
+        let _ = self.task.await;
+        std::mem::take(&mut *self.scenes.lock().unwrap())
+    }
+}

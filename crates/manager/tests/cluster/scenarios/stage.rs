@@ -1,0 +1,342 @@
+//! A namespace for one scenario, and what one says and asks in it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::ControllerRevision,
+        core::v1::{Event, PersistentVolumeClaim, Pod},
+    },
+};
+use kruise_testkit::{
+    builders::{Fixture as _, Workload},
+    eventually::{NotYet, eventually},
+    namespace::FreshNamespace,
+};
+use kube::{
+    Api, Resource, ResourceExt as _,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::{super::world::PATIENCE, House, film::Film};
+
+pub(super) struct Stage {
+    house: Arc<OnceCell<House>>,
+    work: FreshNamespace,
+    pub(super) sets: Api<DynamicObject>,
+    pub(super) pods: Api<Pod>,
+}
+
+impl Stage {
+    pub(super) async fn new(house: Arc<OnceCell<House>>, scenario: &str) -> Self {
+        let short = scenario.rsplit("::").next().unwrap_or_default().replace("given_", "");
+        let work = house.get().unwrap().world.reached(&short).await;
+        Self {
+            sets: objects(&house, &work, "v1beta1", "CloneSet"),
+            pods: work.api(),
+            work,
+            house,
+        }
+    }
+
+    fn house(&self) -> &House {
+        self.house.get().unwrap()
+    }
+
+    pub(super) fn client(&self) -> kube::Client {
+        self.house().world.client.clone()
+    }
+
+    /// The namespace of the scenario.
+    pub(super) fn namespace(&self) -> &str {
+        self.work.name()
+    }
+
+    /// Where copies of pull Secrets are kept.
+    pub(super) fn secret_copies(&self) -> Api<k8s_openapi::api::core::v1::Secret> {
+        self.house().world.system.api()
+    }
+
+    pub(super) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
+        self.work.api()
+    }
+
+    /// Objects of a kind of ours.
+    pub(super) fn objects(&self, version: &str, kind: &str) -> Api<DynamicObject> {
+        objects(&self.house, &self.work, version, kind)
+    }
+
+    /// A simulated node by number. Even ones are in zone a, odd ones in zone b.
+    pub(super) fn node(&self, number: usize) -> String {
+        self.house().nodes.names().swap_remove(number)
+    }
+
+    pub(super) async fn create(&self, set: Workload) -> DynamicObject {
+        self.try_create(set).await.unwrap()
+    }
+
+    pub(super) async fn try_create(&self, set: Workload) -> kube::Result<DynamicObject> {
+        let set: DynamicObject = serde_json::from_value(set.json()).unwrap();
+        self.sets.create(&PostParams::default(), &set).await
+    }
+
+    /// A merge patch of a CloneSet.
+    pub(super) async fn patch(&self, name: &str, patch: Value) -> DynamicObject {
+        self.try_patch(name, patch).await.unwrap()
+    }
+
+    pub(super) async fn try_patch(&self, name: &str, patch: Value) -> kube::Result<DynamicObject> {
+        let params = PatchParams::default();
+        self.sets.patch(name, &params, &Patch::Merge(patch)).await
+    }
+
+    /// The same, as users of the first releases do it.
+    pub(super) async fn patch_v1alpha1(&self, name: &str, patch: Value) -> kube::Result<DynamicObject> {
+        let sets = self.objects("v1alpha1", "CloneSet");
+        sets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
+    }
+
+    /// Begins to watch the Pods of a set.
+    pub(super) async fn film(&self, set: &str) -> Film {
+        Film::begin(self.pods.clone(), set).await
+    }
+
+    /// A strategic patch of a Pod.
+    pub(super) async fn patch_pod(&self, name: &str, patch: Value) -> Pod {
+        let params = PatchParams::default();
+        self.pods.patch(name, &params, &Patch::Strategic(patch)).await.unwrap()
+    }
+
+    /// A label for a Pod, or none.
+    pub(super) async fn label_pod(&self, name: &str, key: &str, value: Option<&str>) {
+        self.patch_pod(name, json!({"metadata": {"labels": {key: value}}}))
+            .await;
+    }
+
+    /// What a simulated kubelet shall do with a Pod from now on.
+    pub(super) async fn script_pod(&self, name: &str, key: &str, value: Option<&str>) {
+        let annotation = format!("sim.kruise.test/{key}");
+        self.patch_pod(name, json!({"metadata": {"annotations": {annotation: value}}}))
+            .await;
+    }
+
+    pub(super) async fn delete_pod(&self, name: &str) {
+        self.pods.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Waits until fields of a set's status are as said, for its latest generation.
+    #[track_caller]
+    pub(super) fn status(&self, name: &str, expected: Value) -> impl Future<Output = Value> {
+        eventually(PATIENCE, "the status is as expected", move || {
+            let expected = expected.clone();
+            async move {
+                let set = self.sets.get(name).await?;
+                let status = &set.data["status"];
+                let seen = status["observedGeneration"].as_i64() == set.metadata.generation;
+                let fields = expected.as_object().unwrap();
+                // Zero may be left out.
+                let is = |field: &Value, value: &Value| field == value || (field.is_null() && *value == json!(0));
+                let matches = fields.iter().all(|(field, value)| is(&status[field], value));
+                if seen && matches {
+                    Ok(status.clone())
+                } else {
+                    Err(NotYet::new(format!("{expected} is not in {status:#}")))
+                }
+            }
+        })
+    }
+
+    /// Waits until a condition of a set has this status.
+    #[track_caller]
+    pub(super) fn condition(&self, set: &str, kind: &str, status: &str) -> impl Future<Output = Value> {
+        self.condition_is(set, kind, move |condition| condition["status"] == status)
+    }
+
+    /// Waits until a condition of a set is as wanted; it is `null` when there is none.
+    #[track_caller]
+    pub(super) fn condition_is(
+        &self,
+        set: &str,
+        kind: &str,
+        wanted: impl Fn(&Value) -> bool + Send + Sync,
+    ) -> impl Future<Output = Value> {
+        let wanted = Arc::new(wanted);
+        eventually(PATIENCE, "the condition is as wanted", move || {
+            let wanted = wanted.clone();
+            async move {
+                let set = self.sets.get(set).await?;
+                let conditions = set.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                let found = conditions.into_iter().find(|condition| condition["type"] == kind);
+                let found = found.unwrap_or_default();
+                if wanted(&found) {
+                    Ok(found)
+                } else {
+                    Err(NotYet::new(format!("{:#}", set.data["status"])))
+                }
+            }
+        })
+    }
+
+    /// Creates a set and waits until all of its Pods are available.
+    #[track_caller]
+    pub(super) fn settled(&self, set: Workload) -> impl Future<Output = BTreeMap<String, Pod>> {
+        let object = set.clone().json();
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let replicas = object["spec"]["replicas"].clone();
+        let status = {
+            let expected = json!({"replicas": replicas, "availableReplicas": replicas});
+            let name = name.clone();
+            async move { self.status(&name, expected).await }
+        };
+        async move {
+            self.create(set).await;
+            status.await;
+            self.pods(&name).await
+        }
+    }
+
+    /// The living Pods of a set, by name.
+    pub(super) async fn pods(&self, set: &str) -> BTreeMap<String, Pod> {
+        self.try_pods(set).await.unwrap()
+    }
+
+    pub(super) async fn try_pods(&self, set: &str) -> kube::Result<BTreeMap<String, Pod>> {
+        let params = ListParams::default().labels(&format!("app={set}"));
+        let pods = self.pods.list(&params).await?.items.into_iter();
+        let living = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        Ok(living.map(|pod| (pod.name_any(), pod)).collect())
+    }
+
+    /// Waits until the living Pods of a set are as wanted.
+    #[track_caller]
+    pub(super) fn until(
+        &self,
+        set: &str,
+        what: &str,
+        wanted: impl Fn(&BTreeMap<String, Pod>) -> bool + Send + Sync,
+    ) -> impl Future<Output = BTreeMap<String, Pod>> {
+        let wanted = Arc::new(wanted);
+        eventually(PATIENCE, what, move || {
+            let wanted = wanted.clone();
+            async move {
+                let pods = self.try_pods(set).await?;
+                if wanted(&pods) {
+                    Ok(pods)
+                } else {
+                    Err(NotYet::new(summary(&pods)))
+                }
+            }
+        })
+    }
+
+    /// Waits until one Pod is as wanted.
+    #[track_caller]
+    pub(super) fn until_pod(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Pod) -> bool + Send + Sync,
+    ) -> impl Future<Output = Pod> {
+        let wanted = Arc::new(wanted);
+        eventually(PATIENCE, what, move || {
+            let wanted = wanted.clone();
+            async move {
+                let pod = self.pods.get(name).await?;
+                if wanted(&pod) {
+                    Ok(pod)
+                } else {
+                    Err(kruise_testkit::eventually::not_yet(&pod))
+                }
+            }
+        })
+    }
+
+    /// Waits until a Pod is no more.
+    pub(super) async fn gone(&self, name: &str) {
+        eventually(PATIENCE, "the Pod is gone", || async {
+            match self.pods.get_opt(name).await? {
+                None => Ok(()),
+                Some(pod) => Err(kruise_testkit::eventually::not_yet(&pod)),
+            }
+        })
+        .await;
+    }
+
+    pub(super) async fn claims(&self) -> BTreeMap<String, PersistentVolumeClaim> {
+        let all = self.api::<PersistentVolumeClaim>().list(&ListParams::default()).await;
+        let living = all.unwrap().items.into_iter();
+        let living = living.filter(|claim| claim.metadata.deletion_timestamp.is_none());
+        living.map(|claim| (claim.name_any(), claim)).collect()
+    }
+
+    /// The revisions of a set, oldest first.
+    pub(super) async fn revisions(&self) -> Vec<ControllerRevision> {
+        let all = self.api::<ControllerRevision>().list(&ListParams::default()).await;
+        let mut all = all.unwrap().items;
+        all.sort_by_key(|revision| revision.revision);
+        all
+    }
+
+    /// Waits until an event about a set has this reason and contains this text.
+    #[track_caller]
+    pub(super) fn event(&self, set: &str, reason: &str, text: &str) -> impl Future<Output = Event> {
+        let fields = format!("involvedObject.name={set},reason={reason}");
+        eventually(PATIENCE, "an event tells it", move || {
+            let params = ListParams::default().fields(&fields);
+            async move {
+                let found = self.api::<Event>().list(&params).await?.items;
+                let told: Vec<_> = found.iter().map(|event| event.message.clone()).collect();
+                let of_it = |event: &Event| event.message.as_ref().is_some_and(|message| message.contains(text));
+                let event = found.into_iter().find(of_it);
+                event.ok_or_else(|| NotYet::new(format!("{told:#?}")))
+            }
+        })
+    }
+
+    /// Waits until the manager says that it is held back by this.
+    #[track_caller]
+    pub(super) fn why(&self, set: &str, reason: &str) -> impl Future<Output = Value> {
+        let path = format!("CloneSet/{}/{set}", self.work.name());
+        eventually(PATIENCE, "it says what holds it back", move || {
+            let path = path.clone();
+            async move {
+                let (code, text) = self.house().replica.plan(&path).await.ok_or("no answer")?;
+                let plan: Value = serde_json::from_str(&text).map_err(|error| format!("{code} {error}: {text}"))?;
+                let found = find(&plan, reason);
+                found.cloned().ok_or_else(|| NotYet::new(format!("{plan:#}")))
+            }
+        })
+    }
+}
+
+/// The object in a document whose `reason` is this.
+fn find<'a>(document: &'a Value, reason: &str) -> Option<&'a Value> {
+    match document {
+        Value::Object(fields) if fields.get("reason").is_some_and(|found| found == reason) => Some(document),
+        Value::Object(fields) => fields.values().find_map(|field| find(field, reason)),
+        Value::Array(items) => items.iter().find_map(|item| find(item, reason)),
+        _ => None,
+    }
+}
+
+fn objects(house: &OnceCell<House>, work: &FreshNamespace, version: &str, kind: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", version, kind));
+    Api::namespaced_with(house.get().unwrap().world.client.clone(), work.name(), &resource)
+}
+
+fn summary(pods: &BTreeMap<String, Pod>) -> String {
+    let line = |pod: &Pod| {
+        let status = json!(pod.status);
+        format!(
+            "{} {:?} {:?} {}\n",
+            pod.name_any(),
+            pod.labels(),
+            pod.annotations(),
+            status["conditions"]
+        )
+    };
+    pods.values().map(line).collect()
+}
