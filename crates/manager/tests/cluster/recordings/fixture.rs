@@ -19,7 +19,8 @@ pub(super) type Fates = BTreeMap<String, Vec<Value>>;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Step {
-    pub(super) step: String,
+    #[serde(rename = "step")]
+    pub(super) name: String,
     pub(super) what: String,
     pub(super) requests: Vec<Request>,
     #[serde(default)]
@@ -108,7 +109,7 @@ impl Recorded {
         let barriers = follow(&mut self.barriers, &step.barriers, |_, _| {});
         merge(&mut self.revisions, &step.revisions);
         merge(&mut self.sets, &step.sets);
-        differences::sets(&step.step, &mut self.sets);
+        differences::sets(&step.name, &mut self.sets);
         let env = step
             .env
             .iter()

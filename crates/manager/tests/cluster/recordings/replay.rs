@@ -73,8 +73,8 @@ async fn play(world: &World, name: &str) {
     };
     for step in steps(name) {
         let began = Instant::now();
-        scenario.step(name, &step).await;
-        tracing::info!(name, step = step.step, took = ?began.elapsed(), "as recorded");
+        scenario.name(name, &step).await;
+        tracing::info!(name, step = step.name, took = ?began.elapsed(), "as recorded");
     }
 }
 
@@ -109,7 +109,7 @@ impl Scenario {
         for request in &requests {
             self.request(request).await;
         }
-        let what = format!("{scenario}, {}: {}", step.step, step.what);
+        let what = format!("{scenario}, {}: {}", step.name, step.what);
         let told = eventually(PATIENCE, &what, || async {
             self.compare(step, &mark, &expected)?;
             self.compare_objects().await?;
@@ -204,7 +204,7 @@ impl Scenario {
         let alive = moments.iter().map(|(_, alive)| *alive);
         let updating = seen.moments[mark.moments..].iter().map(|(updating, _)| *updating);
         same("Pods under update", &step.updating, &updating.max().unwrap_or(0))?;
-        if step.step == "01-create" {
+        if step.name == "01-create" {
             same("most Pods", &Some(step.alive[1]), &alive.max())?;
         } else {
             same(
