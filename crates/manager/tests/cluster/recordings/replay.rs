@@ -73,7 +73,7 @@ async fn play(world: &World, name: &str) {
     };
     for step in steps(name) {
         let began = Instant::now();
-        scenario.name(name, &step).await;
+        scenario.step(name, &step).await;
         tracing::info!(name, step = step.name, took = ?began.elapsed(), "as recorded");
     }
 }
