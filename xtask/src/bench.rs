@@ -5,13 +5,17 @@
 
 mod bare;
 mod cloneset;
+mod daemon;
 mod load;
 mod manager;
+mod many_nodes;
 mod platform;
+mod program;
 mod reviews;
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -28,6 +32,8 @@ enum Scenario {
     Platform,
     /// One large CloneSet on simulated nodes: scale out, update in place, scale in; beside a bare client.
     Cloneset,
+    /// The node daemon on real nodes (needs root): pulls, restarts, idling; and a pull job over a thousand simulated nodes.
+    Daemon,
 }
 
 #[derive(Debug, clap::Args)]
@@ -43,6 +49,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if cfg!(debug_assertions) && args.scenario != Scenario::Decode {
+        return optimised();
+    }
     let progress = Progress::shown();
     let report = match args.scenario {
         Scenario::Decode => {
@@ -53,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         Scenario::Platform => platform::run(&progress)?,
         Scenario::Cloneset => cloneset::run(args.pods, &progress)?,
+        Scenario::Daemon => daemon::run(&progress)?,
     };
     report.print();
     if let Some(path) = &args.json {
@@ -62,11 +72,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// The same command in an optimised program: simulated nodes and load shall take as little as possible of the machine that is measured.
+fn optimised() -> Result<()> {
+    eprintln!("The benchmark itself is compiled with optimisation …");
+    follow(
+        product::static_cargo("run", "local")?
+            .args(["--quiet", "-p", "xtask", "--"])
+            .args(std::env::args_os().skip(1)),
+    )
+}
+
 fn decode() -> Result<()> {
-    let status = product::cargo()
-        .args(["bench", "--locked", "-p", "kruise-api", "--bench", "decode"])
-        .status()
-        .context("cannot start cargo")?;
+    follow(product::cargo().args(["bench", "--locked", "-p", "kruise-api", "--bench", "decode"]))
+}
+
+fn follow(command: &mut Command) -> Result<()> {
+    let status = command.status().context("cannot start cargo")?;
     if !status.success() {
         bail!("the benchmark ended with {status}");
     }

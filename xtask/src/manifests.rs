@@ -1,11 +1,12 @@
 //! `cargo xtask manifests`: what is generated from the code: the CRDs under `config/crds` and in the chart, from the types of `kruise-api`, and the chart's
-//! webhooks and rights, from the descriptors of `kruise-admission`.
+//! webhooks and rights, from the descriptors of `kruise-admission`; and the protocol of container runtimes in `kruise-cri`, from its excerpt.
 //!
 //! - Without flags the files are written; a file that belongs to no kind is removed.
 //! - `--check` writes nothing and fails when the committed files differ, naming them.
 //! - `--fields` prints every version as one line per field, or writes `<plural>.<version>.txt` into `--out`.
 
 mod chart;
+mod cri;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,6 +48,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         } else {
             replace(&folder, files)?;
         }
+    }
+    let (protocol, generated) = (crate::root().join(cri::GENERATED), cri::generated()?);
+    if !args.check {
+        return fs::write(&protocol, generated).with_context(|| format!("cannot write {}", cri::GENERATED));
+    }
+    if fs::read_to_string(&protocol).ok().as_ref() != Some(&generated) {
+        bail!(
+            "{} differs from {}; run `cargo xtask manifests`",
+            cri::GENERATED,
+            cri::SOURCE
+        );
     }
     Ok(())
 }

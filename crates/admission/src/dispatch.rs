@@ -173,7 +173,7 @@ impl Dispatch {
 }
 
 /// Whether an object that is being deleted is changed in its metadata only, as its finalizers are.
-fn is_release(request: &Request<'_>) -> bool {
+pub(crate) fn is_release(request: &Request<'_>) -> bool {
     let (Some(new), Some(old)) = (request.object, request.old_object) else {
         // Nobody is kept from deleting.
         return request.operation == "DELETE";

@@ -7,12 +7,15 @@ mod alone;
 mod certificates;
 mod cloneset;
 mod configurations;
+mod containerrecreaterequest;
 mod conversion;
 mod crds;
 pub mod descriptor;
 mod dispatch;
 mod endpoint;
 mod find_pods;
+mod images;
+mod look_up;
 mod metrics;
 mod pods;
 mod readiness;
@@ -25,6 +28,7 @@ mod verdict;
 
 pub use alone::Alone;
 pub use find_pods::FindPods;
+pub use look_up::{Found, LookUp};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};
@@ -35,6 +39,7 @@ use dispatch::Dispatch;
 use find_pods::ApiPods;
 use kruise_api::gates::Gates;
 use kube::Client;
+use look_up::ApiObjects;
 use metrics::Metrics;
 use prometheus::Registry;
 use server::{Farewell, Running, Server, ServingCertificate};
@@ -53,6 +58,7 @@ pub struct Context {
     pub gates: Gates,
     pub templates: Templates,
     pub pods: Arc<dyn FindPods>,
+    pub objects: Arc<dyn LookUp>,
 }
 
 impl Context {
@@ -61,7 +67,8 @@ impl Context {
         Self {
             gates,
             templates: Templates::new(client.clone(), gates, allow_privileged, checks),
-            pods: Arc::new(ApiPods(client)),
+            pods: Arc::new(ApiPods(client.clone())),
+            objects: Arc::new(ApiObjects(client)),
         }
     }
 }

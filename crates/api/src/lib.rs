@@ -23,6 +23,7 @@ pub mod document;
 pub mod gates;
 pub mod meta;
 pub mod names;
+pub mod node;
 pub mod pod;
 pub mod raw;
 pub mod read;
@@ -30,6 +31,7 @@ pub mod registry;
 pub mod revision;
 #[cfg(feature = "schema")]
 pub mod schema;
+pub mod secret;
 pub mod shared;
 pub mod text;
 

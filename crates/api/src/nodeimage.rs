@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Deserialize;
 
+use crate::meta::Meta;
 use crate::registry::{Column, KindInfo, VersionInfo};
 use crate::shared::image_pull::ImagePullPolicy;
+use crate::wire::or_empty;
 
 /// The registry's entry.
 pub const KIND: KindInfo = KindInfo::of::<v1beta1::NodeImage>(&[
@@ -25,6 +28,38 @@ const COLUMNS: &[Column] = &[
     Column::integer("FAILED", ".status.failed"),
     Column::AGE,
 ];
+
+/// What controllers keep of a NodeImage: all but most of the metadata. There is one for each node, so they are many.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Known {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "or_empty")]
+    pub metadata: Meta,
+    /// The images that the node is to have.
+    #[serde(deserialize_with = "or_empty")]
+    pub spec: v1beta1::NodeImageSpec,
+    /// How far the node is.
+    #[serde(deserialize_with = "or_empty")]
+    pub status: NodeImageStatus,
+}
+
+impl Known {
+    /// What the node is to do about a tag of an image.
+    pub fn tag(&self, image: &str, tag: &str) -> Option<&ImageTagSpec> {
+        let image = self.spec.images.get(image)?;
+        image.tags.iter().find(|known| known.tag == tag)
+    }
+
+    /// How far the node is with this tag; nothing when it has not answered to what is asked for now.
+    pub fn answer(&self, image: &str, tag: &ImageTagSpec) -> Option<&ImageTagStatus> {
+        let image = self.status.image_statuses.get(image)?;
+        image
+            .tags
+            .iter()
+            .find(|known| known.tag == tag.tag && known.version == tag.version)
+    }
+}
 
 /// Version v1alpha1.
 pub mod v1alpha1 {

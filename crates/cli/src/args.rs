@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
-/// Look at what OpenKruise's controllers do
+/// Look at what OpenKruise's controllers do, restart containers and pull images
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-kruise",
@@ -45,6 +45,78 @@ pub(crate) struct Connection {
 pub(crate) enum Command {
     /// Say what a controller does with an object now, and what holds it back
     Explain(Explain),
+    /// Restart containers of a running Pod in place, and follow how it goes
+    Restart(Restart),
+    /// Pull an image onto nodes ahead of time, and follow how it goes
+    Pull(Pull),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  kubectl kruise restart pod/web-0\n  kubectl kruise restart pod/web-0 -c main -c sidecar --ordered --unready 10s"
+)]
+pub(crate) struct Restart {
+    /// The Pod: `pod/web-0`, or `web-0`
+    #[arg(value_name = "POD")]
+    pub(crate) pod: String,
+    /// A container to restart; all when none is named
+    #[arg(short, long = "container", value_name = "NAME")]
+    pub(crate) containers: Vec<String>,
+    /// Restart one after the other, each when the one before is ready again
+    #[arg(long)]
+    pub(crate) ordered: bool,
+    /// Go on with the other containers when one cannot be stopped
+    #[arg(long)]
+    pub(crate) ignore_failures: bool,
+    /// Hold the Pod not ready for so long before its containers are stopped
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) unready: Option<Duration>,
+    /// How long a container may take to stop; as its Pod says when not given
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) grace_period: Option<Duration>,
+    /// Give up after so long; at least 3s
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_time)]
+    pub(crate) timeout: Duration,
+    /// Do not follow how it goes
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  kubectl kruise pull nginx:1.27 --nodes node-1,node-2\n  kubectl kruise pull nginx:1.27 --selector zone=a --parallelism 5 --secret registry"
+)]
+pub(crate) struct Pull {
+    /// The image, with tag or digest
+    pub(crate) image: String,
+    /// Nodes by name; all when neither these nor labels are given
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "selector")]
+    pub(crate) nodes: Vec<String>,
+    /// Labels that the nodes have, as `key=value,…`
+    #[arg(short = 'l', long, value_name = "LABELS", value_delimiter = ',', value_parser = parse_pair)]
+    pub(crate) selector: Vec<(String, String)>,
+    /// A Secret of the namespace with which to log in to the registry
+    #[arg(long = "secret", value_name = "NAME")]
+    pub(crate) secrets: Vec<String>,
+    /// Nodes that pull at the same time
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    pub(crate) parallelism: u16,
+    /// Ask the registry also where the node has the image already
+    #[arg(long)]
+    pub(crate) always: bool,
+    /// How long one attempt may take
+    #[arg(long = "pull-timeout", value_name = "TIME", default_value = "10m", value_parser = parse_time)]
+    pub(crate) attempt: Duration,
+    /// Do not follow how it goes
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is not of the form key=value")),
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -123,12 +195,33 @@ mod tests {
         let args = args.unwrap();
         assert_eq!(args.connection.namespace.as_deref(), Some("shop"));
         assert_eq!(args.connection.context.as_deref(), Some("c"));
-        let Command::Explain(explain) = args.command;
+        let Command::Explain(explain) = args.command else {
+            panic!("another command");
+        };
         assert_eq!((explain.object.len(), explain.output), (2, Output::Json));
         let args = Args::try_parse_from(["kubectl-kruise", "-n", "shop", "explain", "cloneset/web"]).unwrap();
         assert_eq!(args.connection.namespace.as_deref(), Some("shop"));
         assert!(Args::try_parse_from(["kubectl-kruise", "explain"]).is_err());
         assert!(Args::try_parse_from(["kubectl-kruise", "explain", "a", "b", "c"]).is_err());
+    }
+
+    #[test]
+    fn nodes_and_labels_are_read_as_kubectl_reads_them() {
+        let read = |args: &[&str]| {
+            Args::try_parse_from(["kubectl-kruise", "pull"].iter().chain(args)).map(|args| args.command)
+        };
+        let Ok(Command::Pull(pull)) = read(&["nginx:1", "--nodes", "a,b", "--nodes=c"]) else {
+            panic!("not read");
+        };
+        assert_eq!(pull.nodes, ["a", "b", "c"]);
+        let Ok(Command::Pull(pull)) = read(&["nginx:1", "-l", "zone=a,disk="]) else {
+            panic!("not read");
+        };
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(pull.selector, [pair("zone", "a"), pair("disk", "")]);
+        assert!(read(&["nginx:1", "-l", "zone"]).is_err());
+        assert!(read(&["nginx:1", "-l", "zone=a", "--nodes=b"]).is_err());
+        assert!(read(&[]).is_err());
     }
 
     #[test]

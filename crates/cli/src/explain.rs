@@ -18,6 +18,8 @@ use tokio::time::timeout;
 pub(crate) enum Told {
     All,
     WithoutManager,
+    /// What was asked for was not done, or not everywhere.
+    Failed,
 }
 
 pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Told> {

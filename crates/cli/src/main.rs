@@ -1,14 +1,18 @@
-//! kubectl-kruise: the kubectl plugin. `kubectl kruise explain cloneset web` says why nothing happens.
+//! kubectl-kruise: the kubectl plugin. `kubectl kruise explain cloneset web` says why nothing happens; `restart` and `pull` make a
+//! ContainerRecreateRequest or an ImagePullJob and follow it.
 //!
-//! Exit codes: 0 when everything was told, 1 after an error, 2 when the command line is wrong, 3 when only part could be told because no
+//! Exit codes: 0 when everything was told or done, 1 after an error or when not all of it could be done, 2 when the command line is wrong, 3 when only part could be told because no
 //! manager could be reached.
 
 mod args;
 mod connect;
 mod explain;
+mod follow;
 mod manager;
 mod next;
 mod object;
+mod pull;
+mod restart;
 mod text;
 
 use args::{Args, Command};
@@ -26,9 +30,12 @@ fn main() -> ExitCode {
         .map_err(anyhow::Error::from)
         .and_then(|runtime| match &args.command {
             Command::Explain(explain) => runtime.block_on(explain::run(&args.connection, explain)),
+            Command::Restart(restart) => runtime.block_on(restart::run(&args.connection, restart)),
+            Command::Pull(pull) => runtime.block_on(pull::run(&args.connection, pull)),
         });
     match told {
         Ok(Told::All) => ExitCode::SUCCESS,
+        Ok(Told::Failed) => ExitCode::FAILURE,
         Ok(Told::WithoutManager) => ExitCode::from(INCOMPLETE),
         Err(error) => {
             eprintln!("Error: {error:#}");

@@ -7,6 +7,8 @@ pub mod containerrecreaterequest;
 pub mod conversion;
 pub mod daemonset;
 pub mod field_error;
+pub mod imagelistpulljob;
+pub mod imagepulljob;
 pub mod json_patch;
 pub mod nodeimage;
 pub mod persistentpodstate;

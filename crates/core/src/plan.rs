@@ -139,6 +139,10 @@ pub enum Phase {
     Revisions,
     /// Images are pulled ahead of an update.
     PreDownload,
+    /// Secrets are handed out, or taken back.
+    Secrets,
+    /// Nodes get their work.
+    Distribute,
     /// Objects are created and deleted.
     Scale,
     /// Objects are brought to another revision.
@@ -270,6 +274,25 @@ pub struct Event {
     pub reason: &'static str,
     /// Text.
     pub message: String,
+    /// The object it is about, when it is not the planned one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
+}
+
+/// Another object than the planned one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct About {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; empty for objects of the cluster.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
 }
 
 impl Event {
@@ -279,6 +302,7 @@ impl Event {
             tone: Tone::Normal,
             reason,
             message: message.into(),
+            about: None,
         }
     }
 
@@ -288,6 +312,7 @@ impl Event {
             tone: Tone::Warning,
             reason,
             message: message.into(),
+            about: None,
         }
     }
 }

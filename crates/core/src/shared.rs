@@ -8,6 +8,8 @@ pub mod convert;
 pub(crate) mod fixture;
 pub mod fnv;
 pub mod go_json;
+pub mod image_name;
+pub mod image_pull;
 pub mod inplace;
 pub mod launch_priority;
 pub mod lifecycle;

@@ -1,6 +1,12 @@
 //! The kruise-daemon, one on each node: talks to the API server about this node only, and to the node's container runtime.
 
 pub mod cli;
+mod containers;
+mod images;
+mod kill;
+mod meta;
+mod platform;
+mod recreate;
 pub mod run;
 pub mod settings;
 

@@ -5,6 +5,10 @@ use kruise_api::{
     gates::{GateError, Gates},
     names::env,
 };
+use std::path::PathBuf;
+
+/// Where the chart mounts the host's `/var/run`.
+const SOCKETS: &str = "/hostvarrun";
 
 /// What the process goes by.
 #[derive(Debug, Clone)]
@@ -12,6 +16,8 @@ pub struct Settings {
     pub flags: Flags,
     pub node: String,
     pub gates: Gates,
+    /// Folder in which the host's sockets are.
+    pub sockets: PathBuf,
     /// What the user should read once in the log.
     pub notices: Vec<String>,
 }
@@ -39,6 +45,7 @@ impl Settings {
             flags,
             node,
             gates,
+            sockets: PathBuf::from(SOCKETS),
             notices: about_gates.iter().map(ToString::to_string).collect(),
         })
     }

@@ -3,18 +3,29 @@
 #[path = "../../manager/tests/process/support.rs"]
 mod support;
 
-use std::net::TcpListener;
+use kruise_cri::fake::FakeRuntime;
+use std::{net::TcpListener, path::Path};
 use support::{Running, api_server, get_until, kubeconfig, refusal};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kruise-daemon");
 const ANYWHERE: [&str; 2] = ["--addr=127.0.0.1:0", "--pprof-addr=127.0.0.1:0"];
 const NODE: (&str, &str) = ("NODE_NAME", "node1");
 
+/// A container runtime, and the flag that names its socket.
+fn runtime(folder: &Path) -> (FakeRuntime, String) {
+    let socket = folder.join("runtime.sock");
+    (
+        FakeRuntime::start(&socket),
+        format!("--socket-file={}", socket.display()),
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn given_an_api_server_then_it_is_healthy_shows_metrics_and_ends_with_zero() {
     let place = tempfile::tempdir().expect("directory");
     let config = format!("--kubeconfig={}", kubeconfig(place.path(), api_server().await));
-    let mut daemon = Running::start(PROGRAM, &[&ANYWHERE[..], &[&config]].concat(), &[NODE]);
+    let (_runtime, socket) = runtime(place.path());
+    let mut daemon = Running::start(PROGRAM, &[&ANYWHERE[..], &[&config, &socket]].concat(), &[NODE]);
     let address = daemon.listens("--addr").await;
     let pprof = daemon.listens("--pprof-addr").await;
     assert_eq!(get_until(address, "/healthz", 200), "ok");
@@ -32,12 +43,28 @@ async fn given_a_server_that_never_answers_then_it_is_not_healthy_and_still_ends
     let place = tempfile::tempdir().expect("directory");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let config = kubeconfig(place.path(), silent.local_addr().expect("address"));
-    let mut daemon = Running::start(PROGRAM, &ANYWHERE, &[NODE, ("KUBECONFIG", &config)]);
+    let (_runtime, socket) = runtime(place.path());
+    let args = [&ANYWHERE[..], &[&socket]].concat();
+    let mut daemon = Running::start(PROGRAM, &args, &[NODE, ("KUBECONFIG", &config)]);
     let address = daemon.listens("--addr").await;
     let body = get_until(address, "/healthz", 500);
     assert_eq!(body, "check apiServerReached failed, err: not reached yet");
     daemon.signal("TERM");
     assert_eq!(daemon.ends().await.0.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn given_no_container_runtime_then_it_ends_with_one_and_says_where_it_looked() {
+    let place = tempfile::tempdir().expect("directory");
+    let config = kubeconfig(place.path(), api_server().await);
+    let socket = format!("--socket-file={}/nothing.sock", place.path().display());
+    let args = [&ANYWHERE[..], &[&socket]].concat();
+    let (code, said) = refusal(PROGRAM, &args, &[NODE, ("KUBECONFIG", &config)]).await;
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("not found container runtime sock") && said.contains("nothing.sock"),
+        "{said}"
+    );
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 //! Every write goes through the writer of the controller; what it did is remembered in its [`Expectations`], so that the next
 //! decision waits until the cache shows it. What failed comes back as the [`Outcome`], which the next plan reads.
 
+mod secret;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,16 @@ static POD: Resource = Resource::namespaced("", "v1", "Pod", "pods");
 static CLAIM: Resource = Resource::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
 static REVISION: Resource = Resource::namespaced("apps", "v1", "ControllerRevision", "controllerrevisions");
 static IMAGE_PULL_JOB: Resource = Resource::namespaced(group::APPS, "v1beta1", "ImagePullJob", "imagepulljobs");
+static SECRET: Resource = Resource::namespaced("", "v1", "Secret", "secrets");
+static IMAGE_LIST_PULL_JOB: Resource =
+    Resource::namespaced(group::APPS, "v1beta1", "ImageListPullJob", "imagelistpulljobs");
+static NODE_IMAGE: Resource = Resource::cluster(group::APPS, "v1beta1", "NodeImage", "nodeimages");
+static CONTAINER_RECREATE_REQUEST: Resource = Resource::namespaced(
+    group::APPS,
+    "v1beta1",
+    "ContainerRecreateRequest",
+    "containerrecreaterequests",
+);
 static CLONE_SET: Resource = Resource::namespaced(group::APPS, "v1beta1", "CloneSet", "clonesets");
 
 /// How the API server calls a kind that plans write.
@@ -34,7 +46,11 @@ pub(crate) fn resource(kind: ObjectKind) -> &'static Resource {
         ObjectKind::Pod => &POD,
         ObjectKind::PersistentVolumeClaim => &CLAIM,
         ObjectKind::ControllerRevision => &REVISION,
+        ObjectKind::Secret => &SECRET,
         ObjectKind::ImagePullJob => &IMAGE_PULL_JOB,
+        ObjectKind::ImageListPullJob => &IMAGE_LIST_PULL_JOB,
+        ObjectKind::NodeImage => &NODE_IMAGE,
+        ObjectKind::ContainerRecreateRequest => &CONTAINER_RECREATE_REQUEST,
         ObjectKind::CloneSet => &CLONE_SET,
     }
 }
@@ -260,9 +276,7 @@ impl Round<'_> {
         let place = Target::new(resource(object.kind), &object.namespace, &object.name);
         match action {
             Action::Create { body, .. } => {
-                let created = writer
-                    .create(place.resource, place.namespace, body.json().to_string())
-                    .await;
+                let created = writer.create(place.resource, place.namespace, body.text()).await;
                 self.expect(object, |expectations, view, key| match &created {
                     Ok(written) => expectations.created(self.key, view, &object.namespace, written),
                     Err(error) if error.may_have_applied() || error.is_already_exists() => {
@@ -291,6 +305,25 @@ impl Round<'_> {
                 self.expect(object, |expectations, view, _| {
                     expectations.changed(self.key, view, &object.namespace, &written);
                 });
+                Ok(())
+            }
+            Action::CopySecret {
+                from,
+                annotations,
+                preconditions,
+                ..
+            } => {
+                let copy = secret::Copy {
+                    object,
+                    from: from.as_ref(),
+                    annotations,
+                    preconditions: preconditions.as_ref(),
+                };
+                if let Some(written) = copy.write(&self.applier.place).await? {
+                    self.expect(object, |expectations, view, _| {
+                        expectations.changed(self.key, view, &object.namespace, &written);
+                    });
+                }
                 Ok(())
             }
             Action::Delete { preconditions, .. } | Action::Evict { preconditions, .. } => {
@@ -334,10 +367,20 @@ impl Round<'_> {
             Some(error) => format!("{}: {error}", event.message),
             None => event.message.clone(),
         };
+        let other = event.about.as_ref().map(|about| Regarding {
+            api_version: about.api_version.clone(),
+            kind: about.kind.clone(),
+            namespace: about.namespace.clone(),
+            name: about.name.clone(),
+            uid: about.uid.clone(),
+            resource_version: String::new(),
+            field_path: String::new(),
+        });
+        let regarding = other.as_ref().unwrap_or(self.regarding);
         self.applier
             .place
             .recorder()
-            .record(self.regarding, tone, event.reason, message);
+            .record(regarding, tone, event.reason, message);
     }
 }
 

@@ -10,20 +10,31 @@
 //! 3. It may say what it would do with an object: [`Platform::plans`].
 
 mod cloneset;
+mod containerrecreaterequest;
+mod imagelistpulljob;
+mod imagepulljob;
 mod launch_priority;
+mod nodeimage;
 mod pod_readiness;
 
-use crate::platform::Platform;
+use crate::platform::{Platform, Workplace};
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use kruise_admission::descriptor::{self, Controller};
 use kruise_api::{gates::Gates, names::component::controller};
+use kruise_core::plan::{self, Env, IdSource, Plan, Server};
 use kruise_runtime::{
     controller::{self as runtime, Outcome},
     error::Error,
+    expectations::Visible,
     resource::ObjectKey,
     shutdown::CancellationToken,
 };
-use std::{fmt, future::Future};
+use std::{
+    fmt,
+    future::Future,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+};
 
 /// Builds a controller: declares its watches and starts nothing.
 type Build = fn(&mut Platform, &'static Controller) -> Part;
@@ -32,6 +43,10 @@ type Build = fn(&mut Platform, &'static Controller) -> Part;
 const BUILT: &[(&str, Build)] = &[
     (controller::CLONE_SET, cloneset::build),
     (controller::CONTAINER_LAUNCH_PRIORITY, launch_priority::build),
+    (controller::CONTAINER_RECREATE_REQUEST, containerrecreaterequest::build),
+    (controller::IMAGE_LIST_PULL_JOB, imagelistpulljob::build),
+    (controller::IMAGE_PULL_JOB, imagepulljob::build),
+    (controller::NODE_IMAGE, nodeimage::build),
     (controller::POD_READINESS, pod_readiness::build),
 ];
 
@@ -98,6 +113,30 @@ pub fn build(platform: &mut Platform) -> Vec<Part> {
 /// Whether there is a controller of this name.
 pub fn is_built(name: &str) -> bool {
     BUILT.iter().any(|(known, _)| *known == name)
+}
+
+/// The surroundings of a decision that is made now.
+fn surroundings(gates: Gates, server: Server) -> Env {
+    Env {
+        now: Timestamp::now(),
+        gates,
+        settings: plan::Settings::default(),
+        server,
+        ids: IdSource::seeded(RandomState::new().build_hasher().finish()),
+    }
+}
+
+/// The plan to wait, while the cache does not show what we wrote ourselves.
+fn behind(place: &Workplace, key: &ObjectKey) -> Option<Plan> {
+    match place.expectations().check(key) {
+        Visible::All => None,
+        Visible::NotYet {
+            object,
+            count,
+            ask_after,
+            ..
+        } => Some(Plan::behind(&object.to_string(), count, ask_after)),
+    }
 }
 
 fn is_on(controller: &Controller, gates: Gates) -> bool {

@@ -2,8 +2,13 @@
 //!
 //! Everything is declared before anything runs. A kind is watched because a controller asked for its store, and for no other reason.
 
+mod images;
 mod watched;
 
+pub use images::{
+    ACTIVE_JOBS, IMAGES_BY_JOB, IMAGES_BY_LABEL, JOBS_BY_OWNER, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, NAMESPACES,
+    PODS_BY_NAMESPACE, REQUESTS_BY_POD, SECRETS_BY_SOURCE, SECRETS_BY_USER,
+};
 pub use watched::{
     CLAIMS, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched,
 };
@@ -39,6 +44,7 @@ use std::{
 pub struct Platform {
     settings: Arc<Settings>,
     server: ServerVersion,
+    client: Client,
     cache: Cache,
     stores: HashMap<TypeId, Box<dyn Any + Send>>,
     heads: HashMap<&'static Resource, Store<Head>>,
@@ -85,6 +91,7 @@ impl Platform {
         let platform = Self {
             settings: settings.clone(),
             server,
+            client: client.clone(),
             cache: Cache::new(client.clone(), options, registry)?,
             stores: HashMap::new(),
             heads: HashMap::new(),
@@ -152,6 +159,7 @@ impl Platform {
         }
         Workplace {
             name,
+            client: self.client.clone(),
             workers: self.settings.flags.workers.of(described),
             queue: Queue::new(name, limits, &self.queues),
             writer: self.writer.named(name),
@@ -176,9 +184,9 @@ impl fmt::Debug for Platform {
 }
 
 /// What one controller works with, under its own name.
-#[derive(Debug)]
 pub struct Workplace {
     name: &'static str,
+    client: Client,
     workers: usize,
     queue: Queue<ObjectKey>,
     writer: Writer,
@@ -187,7 +195,20 @@ pub struct Workplace {
     metrics: ControllerMetrics,
 }
 
+impl fmt::Debug for Workplace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workplace")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Workplace {
+    /// For what is read in the moment it is written: the content of Secrets is never kept.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The keys that it has to look at.
     pub fn queue(&self) -> &Queue<ObjectKey> {
         &self.queue

@@ -229,7 +229,7 @@ fn answered_too_late(code: u16) -> bool {
 }
 
 /// The error with all its causes: the outermost alone says only "client error (Connect)".
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

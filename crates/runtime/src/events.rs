@@ -1,7 +1,7 @@
 //! Events that users see in `kubectl describe`.
 //!
 //! - The same event again raises a counter; it does not make a second object.
-//! - When more than ten different messages of one reason come for one object within ten minutes, the rest is folded into one event,
+//! - When ten different messages of one reason come for one object within ten minutes, the tenth and the rest are folded into one event,
 //!   `(combined from similar events): …`.
 //! - One object gets at most 25 events at once and one more every five minutes.
 //! - Recording never waits and never fails. What cannot be written is dropped and counted.
@@ -52,6 +52,8 @@ pub struct Regarding {
     pub uid: String,
     /// Version that was looked at; may be empty.
     pub resource_version: String,
+    /// The part of the object that is meant, `spec.containers{main}`; empty for the whole.
+    pub field_path: String,
 }
 
 impl Regarding {
@@ -64,6 +66,16 @@ impl Regarding {
             name: name.to_owned(),
             uid: uid.to_owned(),
             resource_version: String::new(),
+            field_path: String::new(),
+        }
+    }
+
+    /// A part of it.
+    #[must_use]
+    pub fn part(self, field_path: impl Into<String>) -> Self {
+        Self {
+            field_path: field_path.into(),
+            ..self
         }
     }
 
@@ -73,6 +85,7 @@ impl Regarding {
             ("namespace", &self.namespace),
             ("uid", &self.uid),
             ("resourceVersion", &self.resource_version),
+            ("fieldPath", &self.field_path),
         ] {
             if !value.is_empty() {
                 json[field] = value.as_str().into();

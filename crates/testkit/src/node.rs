@@ -58,7 +58,7 @@ impl Node<'_> {
             "containerd",
             &format!("exec containerd -c {}", self.file("containerd.toml").display()),
         )?;
-        let socket = self.own("/run/containerd").join("containerd.sock");
+        let socket = containerd_socket(self.folder, self.number);
         if !wait_until(Duration::from_secs(30), || {
             socket.exists() || self.processes.running(&self.part("containerd")).is_none()
         }) || !socket.exists()
@@ -216,6 +216,11 @@ impl Node<'_> {
         fs::write(self.file("kubelet.json"), serde_json::to_vec_pretty(&config)?)?;
         Ok(())
     }
+}
+
+/// The socket of a node's container runtime, in a cluster whose files lie in `folder`.
+pub fn containerd_socket(folder: &Path, number: u8) -> PathBuf {
+    folder.join(format!("nodes/node{number}/root/run/containerd/containerd.sock"))
 }
 
 /// Whether this machine can have real nodes at all, and if not, why.

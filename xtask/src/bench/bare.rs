@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -29,10 +28,7 @@ pub(super) struct Bare {
 impl Bare {
     /// Pods need an owner that exists and has no controller which minds them.
     pub(super) async fn new(client: &Client, namespace: &str, count: usize) -> Result<Self> {
-        let kind = ApiResource::from_gvk_with_plural(
-            &GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "PersistentPodState"),
-            "persistentpodstates",
-        );
+        let kind = super::cloneset::kind("PersistentPodState", "persistentpodstates");
         let owners: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
         let owner = DynamicObject::new("bare", &kind).data(json!({"spec": {
             "targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "nobody"},
@@ -53,41 +49,47 @@ impl Bare {
         let begin = Instant::now();
         let ready = self.until_all(is_ready);
         let write = async {
-            stream::iter(&self.names)
-                .map(|name| async move {
-                    let pod: Pod = serde_json::from_value(self.manifest(name))?;
-                    self.pods.create(&PostParams::default(), &pod).await?;
-                    Ok::<_, anyhow::Error>(name)
-                })
-                .buffer_unordered(AT_ONCE)
-                .map_ok(|name| async move { self.release(name).await })
-                .try_buffer_unordered(AT_ONCE)
-                .try_collect::<Vec<()>>()
-                .await?;
-            Ok(begin.elapsed())
+            self.create_all().await?;
+            let created = begin.elapsed();
+            self.for_all(|name| self.release(name)).await?;
+            Ok(created)
         };
         let (created, ()) = tokio::try_join!(write, ready)?;
         Ok((created, begin.elapsed()))
+    }
+
+    /// Creates every Pod; returns when the last request is answered.
+    pub(super) async fn create_all(&self) -> Result<()> {
+        let create = |name: &'_ String| {
+            let pod = serde_json::from_value::<Pod>(self.manifest(name));
+            async move {
+                self.pods.create(&PostParams::default(), &pod?).await?;
+                Ok(())
+            }
+        };
+        self.for_all(create).await
+    }
+
+    /// Does something to every Pod, many at a time.
+    async fn for_all<'a, F: Future<Output = Result<()>>>(&'a self, act: impl Fn(&'a String) -> F) -> Result<()> {
+        stream::iter(&self.names)
+            .map(act)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
     }
 
     /// Changes the image of every Pod in place, in three writes: not ready, the change, ready again once the container is new.
     pub(super) async fn update(&self, image: &str) -> Result<Duration> {
         let begin = Instant::now();
         let ready = self.until_all(|pod| is_ready(pod) && runs(pod, image));
-        let write = async {
-            stream::iter(&self.names)
-                .map(|name| async move {
-                    self.condition(name, "False", "StartInPlaceUpdate").await?;
-                    let change = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
-                    self.pods
-                        .patch(name, &PatchParams::default(), &Patch::Strategic(change))
-                        .await?;
-                    Ok::<_, anyhow::Error>(())
-                })
-                .buffer_unordered(AT_ONCE)
-                .try_collect::<Vec<()>>()
-                .await
-        };
+        let write = self.for_all(|name| async move {
+            self.condition(name, "False", "StartInPlaceUpdate").await?;
+            let change = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+            let change = Patch::Strategic(change);
+            self.pods.patch(name, &PatchParams::default(), &change).await?;
+            Ok(())
+        });
         let finish = self.for_each(|pod| runs(pod, image), |name| async move { self.release(&name).await });
         tokio::try_join!(write, finish, ready)?;
         Ok(begin.elapsed())
@@ -96,14 +98,47 @@ impl Bare {
     /// Deletes every Pod; returns when the last request is answered.
     pub(super) async fn delete(&self) -> Result<Duration> {
         let begin = Instant::now();
-        stream::iter(&self.names)
-            .map(|name| async move { self.pods.delete(name, &DeleteParams::default()).await.map(drop) })
-            .buffer_unordered(AT_ONCE)
-            .try_collect::<Vec<()>>()
-            .await?;
+        self.for_all(|name| async move {
+            self.pods.delete(name, &DeleteParams::default()).await?;
+            Ok(())
+        })
+        .await?;
         let deleted = begin.elapsed();
         gone(&self.pods).await?;
         Ok(deleted)
+    }
+
+    /// Gives every Pod the status of one that runs, for clusters without kubelets.
+    pub(super) async fn run_all(&self) -> Result<()> {
+        let container = |name: &str| {
+            json!({
+                "name": name, "image": format!("registry.example/{name}:1"), "imageID": format!("registry.example/{name}@sha256:{:064x}", 1),
+                "containerID": format!("containerd://{:064x}", 2), "ready": true, "started": true, "restartCount": 0,
+                "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+            })
+        };
+        let conditions = [
+            "PodScheduled",
+            "Initialized",
+            "ContainersReady",
+            "Ready",
+            "InPlaceUpdateReady",
+            "KruisePodReady",
+        ];
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}))
+            .collect();
+        let status = json!({"status": {
+            "phase": "Running", "hostIP": "10.0.0.1", "podIP": "10.1.0.1", "startTime": "2026-01-01T00:00:00Z",
+            "conditions": conditions, "containerStatuses": [container("main"), container("side")],
+        }});
+        let status = &Patch::Merge(status);
+        self.for_all(|name| async move {
+            self.pods.patch_status(name, &PatchParams::default(), status).await?;
+            Ok(())
+        })
+        .await
     }
 
     async fn release(&self, name: &str) -> Result<()> {

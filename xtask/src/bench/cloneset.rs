@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kruise_testkit::cluster::TestControlPlane;
+use kruise_testkit::process::wait_until;
 use kruise_testkit::progress::Progress;
 use kruise_testkit::shell;
 use kruise_testkit::sim::{SimOptions, SimulatedNodes};
@@ -38,15 +39,48 @@ pub(super) fn run(pods: usize, progress: &Progress) -> Result<Report> {
     progress.step("Installing CRDs and webhook configurations", |_| {
         platform::install(&kubeconfig)
     })?;
-    let mut manager = Manager::start(manager, &kubeconfig, Webhooks::Address)?;
-    progress.step("Starting the manager", |_| manager.ready())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let mut report = runtime.block_on(measure(pods, &kubeconfig, &manager, progress))?;
+    let mut running = Manager::start(manager, &kubeconfig, Webhooks::Address, &[])?;
+    progress.step("Starting the manager", |_| running.ready())?;
+    let mut report = runtime.block_on(measure(pods, &kubeconfig, &running, progress))?;
+    progress.step("Creating 10,000 Pods", |_| runtime.block_on(crowd(&kubeconfig)))?;
+    drop(running);
+    progress.step("Starting the manager among 10,000 Pods", |_| {
+        settled(manager, &kubeconfig, &mut report)
+    })?;
     progress.step("Planning for 5,000 Pods", |_| planning(&mut report))?;
     Ok(report)
+}
+
+/// As many Pods as a cluster of some hundred nodes has.
+async fn crowd(kubeconfig: &Path) -> Result<()> {
+    let client = client(kubeconfig).await?;
+    namespace(&client, "crowd").await?;
+    let crowd = Bare::new(&client, "crowd", 10_000).await?;
+    crowd.create_all().await?;
+    crowd.run_all().await
+}
+
+/// What a manager takes that starts in a cluster with many Pods.
+fn settled(program: &Path, kubeconfig: &Path, report: &mut Report) -> Result<()> {
+    let mut manager = Manager::start(program, kubeconfig, Webhooks::Address, &[])?;
+    manager.ready()?;
+    let cached = || manager.metric("kruise_cache_objects", |labels| labels.contains("\"pods\""));
+    if !wait_until(Duration::from_mins(1), || cached() >= 10_000.0) {
+        bail!("only {} of 10,000 Pods are in the cache", cached());
+    }
+    platform::wait(Duration::from_secs(10));
+    report.at_most("memory with 10,000 Pods", manager.memory()? / MEGABYTE, "MB", 40.0);
+    report.at_most(
+        "memory with 10,000 Pods, at its peak",
+        manager.peak_memory()? / MEGABYTE,
+        "MB",
+        60.0,
+    );
+    Ok(())
 }
 
 /// How long the planner thinks, as its own example tells.
@@ -68,9 +102,14 @@ fn planning(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-async fn measure(pods: usize, kubeconfig: &Path, manager: &Manager, progress: &Progress) -> Result<Report> {
+pub(super) async fn client(kubeconfig: &Path) -> Result<Client> {
     let file = Kubeconfig::read_from(kubeconfig)?;
-    let client = Client::try_from(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+async fn measure(pods: usize, kubeconfig: &Path, manager: &Manager, progress: &Progress) -> Result<Report> {
+    let client = client(kubeconfig).await?;
     let nodes = SimulatedNodes::start(
         client.clone(),
         SimOptions {
@@ -98,6 +137,11 @@ async fn measure(pods: usize, kubeconfig: &Path, manager: &Manager, progress: &P
     let updated = set.update(SECOND_IMAGE, pods).await?;
     let rolled = Spent::of(manager)?;
     let memory = manager.memory()?;
+    progress.say("Nothing for a minute …");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let quiet = Spent::of(manager)?;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let after = Spent::of(manager)?;
     let (deleted, _) = set.scale(0, false).await?;
     nodes.stop().await?;
 
@@ -139,6 +183,18 @@ async fn measure(pods: usize, kubeconfig: &Path, manager: &Manager, progress: &P
         rolled.cpu.saturating_sub(scaled.cpu).as_secs_f64() * per_thousand,
         "s",
     );
+    report.at_most(
+        "steady: writes of Pods and sets",
+        after.writes - quiet.writes,
+        "per minute",
+        0.0,
+    );
+    report.at_most(
+        "steady: CPU",
+        after.cpu.saturating_sub(quiet.cpu).as_secs_f64() / 60.0 * 100.0,
+        "% of a core",
+        0.2,
+    );
     report.at_most("memory after the rollout", memory / MEGABYTE, "MB", 30.0);
     report.add("memory at its peak", manager.peak_memory()? / MEGABYTE, "MB");
     Ok(report)
@@ -159,8 +215,13 @@ impl Spent {
     }
 }
 
+/// A kind of ours.
+pub(super) fn kind(kind: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", kind), plural)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "nobody measures 2^52 Pods")]
-fn as_number(count: usize) -> f64 {
+pub(super) fn as_number(count: usize) -> f64 {
     count as f64
 }
 
@@ -206,10 +267,7 @@ struct CloneSet {
 
 impl CloneSet {
     async fn new(client: &Client, namespace: &str) -> Result<Self> {
-        let kind = ApiResource::from_gvk_with_plural(
-            &GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "CloneSet"),
-            "clonesets",
-        );
+        let kind = kind("CloneSet", "clonesets");
         let sets: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
         let set = DynamicObject::new("large", &kind).data(json!({"spec": {
             "replicas": 0,

@@ -1,14 +1,12 @@
-//! A manager as a process of this machine, watched from outside.
+//! A manager as a process of this machine.
 
-use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use kruise_testkit::process::wait_until;
-use tempfile::TempDir;
+use anyhow::Result;
 
+use super::program::Program;
 use crate::loopback::{free_ports, get};
 
 /// How the API server finds the webhooks.
@@ -22,19 +20,15 @@ pub(super) enum Webhooks {
 
 /// A running manager; it ends with this value.
 pub(super) struct Manager {
-    process: Child,
-    folder: TempDir,
+    program: Program,
     pub(super) webhook_port: u16,
     health_port: u16,
-    metrics_port: u16,
-    pub(super) started: Instant,
 }
 
 impl Manager {
-    pub(super) fn start(program: &Path, kubeconfig: &Path, webhooks: Webhooks) -> Result<Self> {
+    pub(super) fn start(program: &Path, kubeconfig: &Path, webhooks: Webhooks, flags: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let [webhook_port, health_port, metrics_port] = free_ports()?;
-        let log = fs::File::create(folder.path().join("log"))?;
         let mut command = Command::new(program);
         command
             .args([
@@ -43,38 +37,25 @@ impl Manager {
                 "--enable-pprof=false".to_owned(),
                 format!("--protection-log-path={}", folder.path().display()),
             ])
+            .args(flags)
             .env("KUBECONFIG", kubeconfig)
             .env("WEBHOOK_PORT", webhook_port.to_string())
             .env("WEBHOOK_CERT_DIR", folder.path().join("certs"))
-            .env_remove("WEBHOOK_HOST")
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
+            .env_remove("WEBHOOK_HOST");
         if webhooks == Webhooks::Address {
             command
                 .env("WEBHOOK_HOST", "127.0.0.1")
                 .env("WEBHOOK_CERT_WRITER", "secret");
         }
-        let started = Instant::now();
-        let process = command
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Self {
-            process,
-            folder,
+            program: Program::start(&mut command, folder, metrics_port)?,
             webhook_port,
             health_port,
-            metrics_port,
-            started,
         })
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
     pub(super) fn authority(&self) -> PathBuf {
-        self.folder.path().join("certs/ca-cert.pem")
+        self.file("certs/ca-cert.pem")
     }
 
     /// Waits until it says that it is ready.
@@ -82,81 +63,18 @@ impl Manager {
         let health = format!("http://127.0.0.1:{}/readyz", self.health_port);
         self.until("ready", || get(&health).is_some())
     }
+}
 
-    /// Waits for something it does, as long as it lives.
-    pub(super) fn until(&mut self, what: &str, mut condition: impl FnMut() -> bool) -> Result<()> {
-        let mut ended = None;
-        let process = &mut self.process;
-        let seen = wait_until(Duration::from_mins(1), || {
-            ended = process.try_wait().ok().flatten();
-            ended.is_some() || condition()
-        });
-        if !seen || ended.is_some() {
-            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            bail!(
-                "the manager is not {what} (ended: {ended:?}):\n{}",
-                kruise_testkit::shell::tail(&log, 30)
-            );
-        }
-        Ok(())
-    }
+impl Deref for Manager {
+    type Target = Program;
 
-    /// The sum of a metric over its labels that satisfy a condition.
-    pub(super) fn metric(&self, name: &str, labels: impl Fn(&str) -> bool) -> f64 {
-        get(&format!("http://127.0.0.1:{}/metrics", self.metrics_port))
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '))
-            .filter(|(rest, _)| (rest.is_empty() || rest.starts_with('{')) && labels(rest))
-            .filter_map(|(_, value)| value.parse::<f64>().ok())
-            .sum()
-    }
-
-    /// Resident memory, in bytes.
-    pub(super) fn memory(&self) -> Result<f64> {
-        self.status("VmRSS:")
-    }
-
-    /// The most it ever had.
-    pub(super) fn peak_memory(&self) -> Result<f64> {
-        self.status("VmHWM:")
-    }
-
-    fn status(&self, field: &str) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let kilobytes: f64 = status
-            .lines()
-            .find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"))
-            .with_context(|| format!("no {field}"))?
-            .parse()?;
-        Ok(kilobytes * 1024.0)
-    }
-
-    /// CPU time it has taken so far.
-    pub(super) fn cpu(&self) -> Result<Duration> {
-        let mut nanoseconds = 0;
-        for thread in fs::read_dir(format!("/proc/{}/task", self.pid()))? {
-            let text = fs::read_to_string(thread?.path().join("schedstat"))?;
-            nanoseconds += text.split(' ').next().unwrap_or_default().parse::<u64>()?;
-        }
-        Ok(Duration::from_nanos(nanoseconds))
-    }
-
-    pub(super) fn kill(&mut self) -> Result<()> {
-        self.process.kill()?;
-        self.process.wait()?;
-        Ok(())
-    }
-
-    /// Asks it to stop, as a kubelet does.
-    pub(super) fn terminate(&self) -> Result<()> {
-        kruise_testkit::shell::run(Command::new("kill").arg(self.pid().to_string())).map(drop)
+    fn deref(&self) -> &Program {
+        &self.program
     }
 }
 
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+impl DerefMut for Manager {
+    fn deref_mut(&mut self) -> &mut Program {
+        &mut self.program
     }
 }

@@ -116,7 +116,7 @@ fn kubectl(kubeconfig: &Path) -> Command {
 
 fn start_idle_admission(program: &Path, kubeconfig: &Path, report: &mut Report, progress: &Progress) -> Result<()> {
     let first = progress.step("First start", |_| {
-        let mut manager = Manager::start(program, kubeconfig, Webhooks::Address)?;
+        let mut manager = Manager::start(program, kubeconfig, Webhooks::Address, &[])?;
         served(&mut manager)
     })?;
     report.add(
@@ -124,7 +124,7 @@ fn start_idle_admission(program: &Path, kubeconfig: &Path, report: &mut Report, 
         first.as_secs_f64(),
         "s",
     );
-    let mut manager = Manager::start(program, kubeconfig, Webhooks::Address)?;
+    let mut manager = Manager::start(program, kubeconfig, Webhooks::Address, &[])?;
     let again = progress.step("Start", |_| served(&mut manager))?;
     report.at_most("start to the first answer", again.as_secs_f64(), "s", 1.0);
     manager.ready()?;
@@ -137,9 +137,9 @@ fn start_idle_admission(program: &Path, kubeconfig: &Path, report: &mut Report, 
     let time = Duration::from_mins(1);
     let (writes, cpu) = progress.step("Doing nothing for a minute", |_| -> Result<_> {
         wait(Duration::from_secs(20));
-        let before = (writes(&manager), manager.cpu()?);
+        let before = (manager.writes(), manager.cpu()?);
         wait(time);
-        Ok((writes(&manager) - before.0, manager.cpu()?.saturating_sub(before.1)))
+        Ok((manager.writes() - before.0, manager.cpu()?.saturating_sub(before.1)))
     })?;
     report.at_most("idle: resident", manager.memory()? / MEGABYTE, "MB", 20.0);
     report.at_most(
@@ -197,19 +197,13 @@ fn start_idle_admission(program: &Path, kubeconfig: &Path, report: &mut Report, 
     Ok(())
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
 /// A benchmark's time passes; nothing is waited for.
-fn wait(time: Duration) {
+pub(super) fn wait(time: Duration) {
     std::thread::sleep(time);
-}
-
-fn writes(manager: &Manager) -> f64 {
-    manager.metric("rest_client_requests_total", |labels| {
-        !labels.contains("method=\"GET\"")
-    })
 }
 
 /// How long after its start a manager answers its first request.
@@ -250,14 +244,14 @@ fn holder(kubeconfig: &Path) -> Option<String> {
 /// How long nobody leads when the leader goes.
 fn fail_over(program: &Path, kubeconfig: &Path, polite: bool) -> Result<Duration> {
     let _ = shell::run(kubectl(kubeconfig).args(["-n", SYSTEM, "delete", "lease", "kruise-manager"]));
-    let mut leader = Manager::start(program, kubeconfig, Webhooks::Service)?;
+    let mut leader = Manager::start(program, kubeconfig, Webhooks::Service, &[])?;
     leader.ready()?;
     let mut first = None;
     leader.until("leading", || {
         first = holder(kubeconfig);
         first.is_some()
     })?;
-    let mut standby = Manager::start(program, kubeconfig, Webhooks::Service)?;
+    let mut standby = Manager::start(program, kubeconfig, Webhooks::Service, &[])?;
     standby.ready()?;
     let begin = Instant::now();
     if polite {

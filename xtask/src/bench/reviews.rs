@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 pub(super) const POD_PATH: &str = "/mutate-pod";
-pub(super) const CLONE_SET_PATH: &str = "/mutate-apps-kruise-io-cloneset";
+pub(super) const CLONE_SET_PATH: &str = "/validate-apps-kruise-io-cloneset";
 
 /// The creation of a Pod with two containers that a CloneSet owns, as the API server asks about it.
 pub(super) fn pod() -> String {
@@ -49,7 +49,8 @@ pub(super) fn clone_set(number: u32) -> String {
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
             "metadata": {"name": "demo", "namespace": "default"},
             "spec": {
-                "replicas": 1, "selector": {"matchLabels": {"app": "demo"}},
+                "replicas": 1, "selector": {"matchLabels": {"app": "demo"}}, "revisionHistoryLimit": 10,
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "ReCreate", "maxUnavailable": "20%", "partition": 0}},
                 "template": {"metadata": {"labels": {"app": "demo"}}, "spec": {"containers": [container]}},
             },
         }),

@@ -225,8 +225,11 @@ fn given_default_values_then_the_daemon_runs_as_existing_installations_do() {
     assert_eq!(daemon["livenessProbe"], probe);
     assert!(daemon["readinessProbe"].is_null());
     let rights =
-        json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}});
+        json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}});
     assert_eq!(daemon["securityContext"], rights);
+    let low = self::daemon(&json!({"daemon": {"port": 80}}));
+    let added = &container(&low)["securityContext"]["capabilities"]["add"];
+    assert_eq!(*added, json!(["NET_BIND_SERVICE"]), "only for a port that needs it");
     let resources = json!({"limits": {"cpu": "50m", "memory": "128Mi"}, "requests": {"cpu": "0", "memory": "0"}});
     assert_eq!(daemon["resources"], resources);
 }

@@ -123,21 +123,24 @@ fn given_the_manager_then_its_rights_are_those_of_the_published_role_and_one_mor
 fn given_the_daemon_then_it_reads_secrets_only_in_its_own_place() {
     let objects = render(&json!({}));
     let expected = table(&[
-        ("", "events", "create patch update"),
-        ("", "pods", "get list patch update watch"),
-        ("", "pods/status", STATUS),
-        ("apps.kruise.io", "containerrecreaterequests nodepodprobes", READ),
-        ("apps.kruise.io", "nodeimages", "get list patch update watch"),
+        ("", "events", "create patch"),
+        ("", "pods", READ),
+        ("", "pods/status", "patch"),
+        (
+            "apps.kruise.io",
+            "containerrecreaterequests nodeimages nodepodprobes",
+            READ,
+        ),
         (
             "apps.kruise.io",
             "containerrecreaterequests/status nodeimages/status nodepodprobes/status",
-            STATUS,
+            "patch",
         ),
     ]);
     assert_eq!(role(&objects, "kruise-daemon-role"), expected);
     let secrets = get(&objects, "Role", "kruise-daemon-secret-role");
     assert_eq!(secrets["metadata"]["namespace"], "kruise-daemon-config");
-    assert_eq!(rights(secrets), table(&[("", "secrets", READ)]));
+    assert_eq!(rights(secrets), table(&[("", "secrets", "get")]));
 }
 
 #[test]

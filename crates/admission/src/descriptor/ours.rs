@@ -62,11 +62,14 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&cloneset::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-containerrecreaterequest",
-            Some("/mutate-apps-kruise-io-v1alpha1-containerrecreaterequest"),
-            &[entry("mcontainerrecreaterequest.kb.io", CU)],
-        )),
+        mutate: Some(Hook {
+            handler: Handler::Later(crate::containerrecreaterequest::mutate),
+            ..hook(
+                "/mutate-apps-kruise-io-containerrecreaterequest",
+                Some("/mutate-apps-kruise-io-v1alpha1-containerrecreaterequest"),
+                &[entry("mcontainerrecreaterequest.kb.io", CU)],
+            )
+        }),
         gates: Needs::All(&[Gate::KruiseDaemon]),
         controllers: &[Controller {
             gates: &[&[Gate::KruiseDaemon]],
@@ -105,16 +108,22 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&ephemeraljob::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-imagelistpulljob",
-            Some("/mutate-apps-kruise-io-v1alpha1-imagelistpulljob"),
-            &[entry("mimagelistpulljob-v1beta1.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-imagelistpulljob",
-            Some("/validate-apps-kruise-io-v1alpha1-imagelistpulljob"),
-            &[entry("vimagelistpulljob-v1beta1.kb.io", CU)],
-        )),
+        mutate: Some(Hook {
+            handler: Handler::Now(crate::images::mutate_list),
+            ..hook(
+                "/mutate-apps-kruise-io-imagelistpulljob",
+                Some("/mutate-apps-kruise-io-v1alpha1-imagelistpulljob"),
+                &[entry("mimagelistpulljob-v1beta1.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Now(crate::images::validate_list),
+            ..hook(
+                "/validate-apps-kruise-io-imagelistpulljob",
+                Some("/validate-apps-kruise-io-v1alpha1-imagelistpulljob"),
+                &[entry("vimagelistpulljob-v1beta1.kb.io", CU)],
+            )
+        }),
         gates: Needs::All(&[Gate::KruiseDaemon, Gate::ImagePullJobGate]),
         invalid: 400,
         controllers: &[Controller {
@@ -124,16 +133,22 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&imagelistpulljob::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-imagepulljob",
-            Some("/mutate-apps-kruise-io-v1alpha1-imagepulljob"),
-            &[entry("mimagepulljob-v1beta1.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-imagepulljob",
-            Some("/validate-apps-kruise-io-v1alpha1-imagepulljob"),
-            &[entry("vimagepulljob-v1beta1.kb.io", CU)],
-        )),
+        mutate: Some(Hook {
+            handler: Handler::Now(crate::images::mutate_job),
+            ..hook(
+                "/mutate-apps-kruise-io-imagepulljob",
+                Some("/mutate-apps-kruise-io-v1alpha1-imagepulljob"),
+                &[entry("mimagepulljob-v1beta1.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Now(crate::images::validate_job),
+            ..hook(
+                "/validate-apps-kruise-io-imagepulljob",
+                Some("/validate-apps-kruise-io-v1alpha1-imagepulljob"),
+                &[entry("vimagepulljob-v1beta1.kb.io", CU)],
+            )
+        }),
         gates: Needs::All(&[Gate::KruiseDaemon, Gate::ImagePullJobGate]),
         invalid: 400,
         controllers: &[Controller {
@@ -143,16 +158,22 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&imagepulljob::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-nodeimage",
-            Some("/mutate-apps-kruise-io-v1alpha1-nodeimage"),
-            &[entry("mnodeimage.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-nodeimage",
-            Some("/validate-apps-kruise-io-v1alpha1-nodeimage"),
-            &[entry("vnodeimage.kb.io", CU)],
-        )),
+        mutate: Some(Hook {
+            handler: Handler::Now(crate::images::mutate_node),
+            ..hook(
+                "/mutate-apps-kruise-io-nodeimage",
+                Some("/mutate-apps-kruise-io-v1alpha1-nodeimage"),
+                &[entry("mnodeimage.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Now(crate::images::validate_node),
+            ..hook(
+                "/validate-apps-kruise-io-nodeimage",
+                Some("/validate-apps-kruise-io-v1alpha1-nodeimage"),
+                &[entry("vnodeimage.kb.io", CU)],
+            )
+        }),
         gates: Needs::All(&[Gate::KruiseDaemon]),
         invalid: 400,
         controllers: &[Controller {

@@ -137,7 +137,7 @@ async fn given_a_kind_that_is_not_built_then_everything_is_allowed_also_by_older
         "/mutate-apps-kruise-io-cloneset",
         "/mutate-apps-kruise-io-v1alpha1-cloneset",
         "/validate-apps-kruise-io-v1alpha1-ephemeraljob",
-        "/validate-apps-kruise-io-imagepulljob",
+        "/validate-apps-kruise-io-podprobemarker",
     ] {
         let (code, answer) = ask(&dispatch, path, &review(&request)).await;
         assert_eq!((code, &answer["response"]["allowed"]), (200, &json!(true)), "{path}");

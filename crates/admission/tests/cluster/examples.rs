@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::installation::{Installation, PATIENCE};
 
-/// Every example, with the name of its file.
+/// Every example of a CloneSet, with the name of its file. Those of other kinds are tried by the manager's scenarios.
 fn examples() -> Vec<(String, Value)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
     let mut files: Vec<_> = fs::read_dir(folder)
@@ -24,7 +24,9 @@ fn examples() -> Vec<(String, Value)> {
         let example = serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap();
         (name, example)
     };
-    files.iter().map(read).collect()
+    let all = files.iter().map(read);
+    all.filter(|(_, example): &(String, Value)| example["kind"] == "CloneSet")
+        .collect()
 }
 
 #[test]
@@ -35,7 +37,6 @@ fn given_the_examples_of_the_docs_then_the_api_server_takes_them_in_either_versi
         let mut taken = 0;
         for (file, example) in examples() {
             let version = example["apiVersion"].as_str().unwrap().split_once('/').unwrap().1;
-            assert_eq!(example["kind"], "CloneSet", "{file}: which plural has it?");
             let api = installation.objects(version, "CloneSet", "clonesets");
             let object: DynamicObject = serde_json::from_value(example.clone()).unwrap();
             // Unknown fields are mistakes here; and the API server learns of webhooks a moment after they are there.

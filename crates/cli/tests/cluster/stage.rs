@@ -2,7 +2,9 @@
 
 use k8s_openapi::{
     api::{coordination::v1::Lease, core::v1::Pod},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceDefinition, CustomResourceDefinitionCondition,
+    },
 };
 use kruise_api::{
     cloneset::v1beta1::CloneSet,
@@ -74,6 +76,27 @@ impl Stage {
         this
     }
 
+    /// With another kind of ours.
+    pub(super) async fn with_kind(test: &str, plural: &str) -> Self {
+        let this = Self::new(test).await;
+        let crds = this.crds();
+        let name = format!("{plural}.apps.kruise.io");
+        let params = PatchParams::apply("tests").force();
+        crds.patch(&name, &params, &Patch::Apply(&crd_of(plural)))
+            .await
+            .unwrap();
+        eventually(PATIENCE, "the kind is served", || async {
+            let status = crds.get(&name).await?.status.unwrap_or_default();
+            let is_served = |condition: &CustomResourceDefinitionCondition| {
+                condition.type_ == "Established" && condition.status == "True"
+            };
+            let served = status.conditions.iter().flatten().any(is_served);
+            served.then_some(()).ok_or_else(|| NotYet::new(format!("{status:?}")))
+        })
+        .await;
+        this
+    }
+
     fn crds(&self) -> Api<CustomResourceDefinition> {
         Api::all(self.client.clone())
     }
@@ -135,7 +158,12 @@ impl Stage {
 const CRD: &str = "clonesets.apps.kruise.io";
 
 fn crd() -> Value {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../config/crds/apps.kruise.io_clonesets.yaml");
+    crd_of("clonesets")
+}
+
+fn crd_of(plural: &str) -> Value {
+    let file = format!("../../config/crds/apps.kruise.io_{plural}.yaml");
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
     let mut crd: Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     crd["spec"]["conversion"] = json!({"strategy": "None"});
     crd

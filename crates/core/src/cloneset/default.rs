@@ -17,7 +17,7 @@
 
 use super::version::Version;
 use crate::pod_template;
-use crate::shared::tree::{Object, child, child_or_new};
+use crate::shared::tree::{Object, child, child_or_new, fill, fill_missing};
 use kruise_api::gates::Gates;
 use serde_json::{Value, json};
 
@@ -113,20 +113,4 @@ fn artefacts(spec: &mut Object) {
 fn claims(spec: &mut Object) -> impl Iterator<Item = &mut Object> {
     let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
     claims.into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
-/// Writes a value where there is none, or an empty text.
-fn fill(object: &mut Object, name: &str, value: Value) -> bool {
-    if object.get(name).and_then(Value::as_str) == Some("") && value.is_string() {
-        object.remove(name);
-    }
-    fill_missing(object, name, value)
-}
-
-fn fill_missing(object: &mut Object, name: &str, value: Value) -> bool {
-    let missing = object.get(name).is_none_or(Value::is_null);
-    if missing {
-        object.insert(name.to_owned(), value);
-    }
-    missing
 }

@@ -16,7 +16,7 @@ use kruise_api::names::{annotation, condition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-const GRACE_MESSAGE: &str = "Pod has been forced to not-ready for unreadyGracePeriodSeconds drain";
+pub(super) const GRACE_MESSAGE: &str = "Pod has been forced to not-ready for unreadyGracePeriodSeconds drain";
 
 pub const RULES: Rules = Rules {
     only_v1beta1: &["status.conditions", "status.containerStatusSnapshot"],

@@ -1,14 +1,17 @@
 //! Writes, as data.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::meta::Meta;
 use kruise_api::names::group;
 use kruise_api::pod::Pod;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::shared::go_json;
 use crate::shared::pod_change::{self, PodPatch};
 
 /// One write. Every kind of ours uses this same list.
@@ -46,6 +49,20 @@ pub enum Action {
         #[serde(rename = "when")]
         preconditions: Preconditions,
     },
+    /// Make or change a copy of a Secret. Its content is taken from the cluster when the write is made; no plan has it.
+    CopySecret {
+        /// The copy.
+        #[serde(flatten)]
+        object: Target,
+        /// The Secret whose content the copy gets; without one the copy keeps its own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        from: Option<Target>,
+        /// Annotations that the copy gets.
+        annotations: BTreeMap<String, String>,
+        /// What has to be true of the copy; without anything it is made new.
+        #[serde(rename = "when", skip_serializing_if = "Option::is_none")]
+        preconditions: Option<Preconditions>,
+    },
     /// Ask for a Pod to be deleted, as far as disruption budgets allow.
     Evict {
         /// Which.
@@ -74,6 +91,17 @@ impl Action {
         }
     }
 
+    /// The same for an object with all of its metadata.
+    pub fn delete_whole(kind: ObjectKind, meta: &ObjectMeta) -> Self {
+        Self::Delete {
+            object: Target::whole(kind, meta),
+            preconditions: Preconditions {
+                uid: meta.uid.clone(),
+                resource_version: None,
+            },
+        }
+    }
+
     /// Changes an object with Kubernetes' own kind of patch, which merges lists of its own kinds by their keys.
     pub fn patch(object: Target, patch: Value, preconditions: Preconditions) -> Self {
         Self::Patch {
@@ -90,6 +118,16 @@ impl Action {
             object,
             part,
             patch: Patch::Strategic(patch),
+            preconditions,
+        }
+    }
+
+    /// Changes an object of ours, or a part of it, with a JSON merge patch.
+    pub fn merge(object: Target, part: Part, patch: Value, preconditions: Preconditions) -> Self {
+        Self::Patch {
+            object,
+            part,
+            patch: Patch::Merge(patch),
             preconditions,
         }
     }
@@ -112,6 +150,7 @@ impl Action {
             Self::Create { object, .. }
             | Self::Patch { object, .. }
             | Self::Delete { object, .. }
+            | Self::CopySecret { object, .. }
             | Self::Evict { object, .. } => object,
         }
     }
@@ -140,6 +179,16 @@ impl Target {
         }
     }
 
+    /// An object with all of its metadata.
+    pub fn whole(kind: ObjectKind, meta: &ObjectMeta) -> Self {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        Self {
+            kind,
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+        }
+    }
+
     /// An object of the cache.
     pub fn of(kind: ObjectKind, meta: &Meta) -> Self {
         Self::new(kind, &meta.namespace, &meta.name)
@@ -162,8 +211,16 @@ pub enum ObjectKind {
     PersistentVolumeClaim,
     /// ControllerRevision.
     ControllerRevision,
+    /// Secret.
+    Secret,
     /// ImagePullJob, v1beta1.
     ImagePullJob,
+    /// ImageListPullJob, v1beta1.
+    ImageListPullJob,
+    /// NodeImage, v1beta1.
+    NodeImage,
+    /// ContainerRecreateRequest, v1beta1.
+    ContainerRecreateRequest,
     /// CloneSet, v1beta1.
     CloneSet,
 }
@@ -172,9 +229,13 @@ impl ObjectKind {
     /// The `apiVersion` in which objects of the kind are written.
     pub fn api_version(self) -> &'static str {
         match self {
-            Self::Pod | Self::PersistentVolumeClaim => "v1",
+            Self::Pod | Self::PersistentVolumeClaim | Self::Secret => "v1",
             Self::ControllerRevision => "apps/v1",
-            Self::ImagePullJob | Self::CloneSet => group::APPS_V1BETA1,
+            Self::ImagePullJob
+            | Self::ImageListPullJob
+            | Self::NodeImage
+            | Self::ContainerRecreateRequest
+            | Self::CloneSet => group::APPS_V1BETA1,
         }
     }
 }
@@ -231,6 +292,14 @@ impl Preconditions {
         }
     }
 
+    /// It is this very object, and nobody has changed it since; for objects with all of their metadata.
+    pub fn whole(meta: &ObjectMeta) -> Self {
+        Self {
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+        }
+    }
+
     /// It is this very object, and nobody has changed it since it was looked at.
     pub fn unchanged(meta: &Meta) -> Self {
         Self {
@@ -280,6 +349,14 @@ impl Body {
         let mut json = (*self.common).clone();
         merge(&mut json, &self.own);
         json
+    }
+
+    /// The whole object as text, in the bytes that Go would write.
+    ///
+    /// The API server keeps the data of a revision as it was sent, but in its own way of writing once the object is patched. Other bytes would be a
+    /// change to it, which it refuses: no label and no new number for a revision whose template has a `&&` in a command.
+    pub fn text(&self) -> String {
+        go_json::escape(&self.json().to_string())
     }
 }
 

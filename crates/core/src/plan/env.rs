@@ -74,6 +74,16 @@ impl IdSource {
         id
     }
 
+    /// The next number below a bound; 0 for the bound 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next_u64().checked_rem(bound).unwrap_or_default()
+    }
+
+    /// The next six hexadecimal digits.
+    pub fn next_hex(&mut self) -> String {
+        format!("{:06x}", self.next_u64() & 0x00ff_ffff)
+    }
+
     /// Sebastiano Vigna's `SplitMix64`: every seed gives a full period.
     fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -147,6 +147,31 @@ impl Cluster {
                 self.edit(object.kind, &object.name, |object| apply_patch(object, part, &patch));
                 Ok(())
             }
+            Action::CopySecret {
+                object,
+                from,
+                annotations,
+                preconditions,
+            } => {
+                let data = from.as_ref().and_then(|from| self.get(from.kind, &from.name));
+                let data = data.map(|source| source["data"].clone());
+                match preconditions {
+                    Some(preconditions) => self.check(object.kind, &object.name, preconditions)?,
+                    None => self.put(
+                        object.kind,
+                        json!({"metadata": {"name": object.name, "namespace": object.namespace}}),
+                    ),
+                }
+                self.edit(object.kind, &object.name, |copy| {
+                    for (key, value) in annotations {
+                        copy["metadata"]["annotations"][key] = json!(value);
+                    }
+                    if let Some(data) = data {
+                        copy["data"] = data;
+                    }
+                });
+                Ok(())
+            }
             Action::Delete { object, preconditions } | Action::Evict { object, preconditions } => {
                 self.check(object.kind, &object.name, preconditions)?;
                 self.delete(object.kind, &object.name);

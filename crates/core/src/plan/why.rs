@@ -131,6 +131,31 @@ pub enum Why {
         /// The Pods.
         pods: PodNames,
     },
+    /// Nodes pull, and others wait for their turn.
+    Pulling {
+        /// Nodes that pull.
+        active: i32,
+        /// Nodes that wait.
+        waiting: i32,
+        /// Nodes that may pull at the same time.
+        parallelism: i32,
+    },
+    /// A Secret that is named is not there.
+    SecretMissing {
+        /// Its name.
+        secret: String,
+    },
+    /// The node's daemon has not answered.
+    DaemonSilent {
+        /// How long it is waited for.
+        until: Timestamp,
+    },
+    /// It is done, and kept for a while.
+    Done {
+        /// When it is deleted; not at all when not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
     /// The last writes failed.
     Failed {
         /// What they were for.
@@ -312,6 +337,20 @@ impl fmt::Display for Why {
             }
             Self::Unreadable { pods, message } => write!(f, "Not worked on, because of {message}: {pods}."),
             Self::BudgetRefused { pods } => write!(f, "A PodUnavailableBudget refuses the update of {pods}."),
+            Self::Pulling {
+                active,
+                waiting,
+                parallelism,
+            } => write!(
+                f,
+                "Nodes that pull: {active}, that wait: {waiting}; allowed at the same time: {parallelism}."
+            ),
+            Self::SecretMissing { secret } => write!(f, "Secret {secret} is not there; going on without it."),
+            Self::DaemonSilent { until } => {
+                write!(f, "The daemon of the node has not answered; waited for until {until}.")
+            }
+            Self::Done { until: Some(until) } => write!(f, "It is done, and deleted at {until}."),
+            Self::Done { until: None } => write!(f, "It is done."),
             Self::Failed { object, message, .. } => write!(f, "The last write of {object} failed: {message}"),
         }
     }

@@ -3,6 +3,8 @@
 //! The daemon reports for each container the hash of the spec it was started with, in an annotation of the Pod. A container is *consistent* when
 //! the report is about the container that runs now, and its hash is that of the Pod's spec.
 
+use std::collections::BTreeMap;
+
 use kruise_api::names::annotation::RUNTIME_CONTAINERS;
 use kruise_api::pod::{Container, Pod};
 use serde::{Deserialize, Serialize};
@@ -110,18 +112,42 @@ pub fn plain(name: &str, image: &str) -> u64 {
 
 /// The hash that a container's environment from metadata should have, by what the Pod says.
 pub fn environment_of(pod: &Pod, container: &Container) -> u64 {
+    let values = from_metadata(container).map(|(name, reference)| {
+        let value = match reference {
+            Reference::Label(key) => pod.metadata.label(key),
+            Reference::Annotation(key) => pod.metadata.annotation(key),
+        };
+        (name.to_owned(), value.unwrap_or_default().to_owned())
+    });
+    environment(values.collect())
+}
+
+/// Whether a container has environment from metadata.
+pub fn has_environment(container: &Container) -> bool {
+    from_metadata(container).next().is_some()
+}
+
+/// The hash of a container's environment from metadata, by what the command `env` prints in it.
+///
+/// A value of several lines is cut to the first, and blanks around a value are lost: so it was written by the original, and is compared by it.
+pub fn environment_printed(container: &Container, printed: &str) -> u64 {
+    let lines = printed.lines().filter_map(|line| line.trim().split_once('='));
+    // The last one counts, should a name come twice.
+    let printed: BTreeMap<&str, &str> = lines.collect();
+    let values = from_metadata(container).map(|(name, _)| {
+        let value = printed.get(name).copied().unwrap_or_default();
+        (name.to_owned(), value.to_owned())
+    });
+    environment(values.collect())
+}
+
+/// Variables of a container whose value is a label or annotation of its Pod.
+fn from_metadata(container: &Container) -> impl Iterator<Item = (&str, Reference<'_>)> {
     let counted = container
         .env
         .iter()
         .filter(|variable| variable.value.is_empty() && is_counted(&variable.name));
-    let values = counted.filter_map(|variable| {
-        let value = match reference(&variable.field_path)? {
-            Reference::Label(key) => pod.metadata.label(key),
-            Reference::Annotation(key) => pod.metadata.annotation(key),
-        };
-        Some((variable.name.to_string(), value.unwrap_or_default().to_owned()))
-    });
-    environment(values.collect())
+    counted.filter_map(|variable| Some((&*variable.name, reference(&variable.field_path)?)))
 }
 
 /// The hash of environment variables, given by name and value.
@@ -194,6 +220,37 @@ mod tests {
                 .collect();
             assert_eq!(environment(owned), hash, "{variables:?}");
         }
+    }
+
+    #[test]
+    fn given_what_env_prints_then_its_hash_is_that_of_the_pods_metadata() {
+        let pod: Pod = serde_json::from_value(serde_json::json!({
+            "metadata": {"labels": {"v": "foo"}, "annotations": {"w": "a=b", "empty": ""}},
+            "spec": {"containers": [
+                {"name": "plain", "env": [{"name": "e2", "value": "x"}]},
+                {"name": "one", "env": [{"name": "e2", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['v']"}}}]},
+                {"name": "many", "env": [
+                    {"name": "W", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['w']"}}},
+                    {"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['empty']"}}},
+                    {"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['none']"}}},
+                    {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                ]},
+            ]},
+        }))
+        .unwrap();
+        let [plain, one, many] = &pod.spec.template.containers[..] else {
+            panic!("three containers");
+        };
+        assert!(!has_environment(plain) && has_environment(one) && has_environment(many));
+        assert_eq!(environment_printed(plain, "e2=x"), 86_995_377);
+        assert_eq!(
+            environment_printed(one, "HOME=/\n e2=foo \r\nnonsense\n"),
+            2_053_173_458
+        );
+        assert_eq!(environment_printed(one, "e2=foo"), environment_of(&pod, one));
+        assert_eq!(environment_printed(one, ""), 1_885_397_378);
+        assert_eq!(environment_printed(many, "W=a=b\nE=\nIP=1"), environment_of(&pod, many));
+        assert_ne!(environment_printed(many, "W=a=c\nE=\nIP=1"), environment_of(&pod, many));
     }
 
     #[test]

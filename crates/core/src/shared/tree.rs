@@ -106,6 +106,23 @@ pub fn set_metadata(object: &mut Object, map: &str, name: &str, value: String) {
     }
 }
 
+/// Writes a value where there is none, or an empty text where a text belongs. Says whether there was anything to write.
+pub fn fill(object: &mut Object, name: &str, value: Value) -> bool {
+    if object.get(name).and_then(Value::as_str) == Some("") && value.is_string() {
+        object.remove(name);
+    }
+    fill_missing(object, name, value)
+}
+
+/// Writes a value where there is none. Says whether there was anything to write.
+pub fn fill_missing(object: &mut Object, name: &str, value: Value) -> bool {
+    let missing = object.get(name).is_none_or(Value::is_null);
+    if missing {
+        object.insert(name.to_owned(), value);
+    }
+    missing
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! How each kind is watched: which fields are kept, and by what objects are found.
 
+use super::images::PODS_BY_NAMESPACE;
 use crate::Settings;
 use kruise_api::{cloneset::v1beta1::CloneSet, meta::Head, names::group, pod::Pod, revision::ControllerRevision};
 use kruise_runtime::{
@@ -37,6 +38,7 @@ impl Watched for Pod {
         )
         .index(&PODS_BY_OWNER)
         .index(&PODS_BY_NODE)
+        .index(&PODS_BY_NAMESPACE)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Running scenarios, and the manager that they share.
 
 mod cloneset;
+mod daemon;
 mod film;
+mod images;
+mod recreate;
 mod stage;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -16,7 +19,7 @@ use kruise_testkit::{
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::{runtime::Handle, sync::OnceCell, time::timeout};
 
-use self::stage::Stage;
+use self::{daemon::Daemons, stage::Stage};
 use super::{
     chart::Kinds,
     world::{Replica, World},
@@ -64,13 +67,15 @@ struct House {
     world: World,
     replica: Replica,
     nodes: SimulatedNodes,
+    daemons: Daemons,
 }
 
 impl House {
     async fn open() -> Self {
         let world = World::knowing(Kinds::All, &cluster::kubeconfig(), "scenarios").await;
         // Nobody else stands for election, and on a busy machine a lease of seconds is soon lost.
-        let replica = world.start_with(&Faults::new(1), &[GATES, "--enable-leader-election=false"]);
+        let flags = [GATES, "--nodeimage-creation-delay=1s", "--enable-leader-election=false"];
+        let replica = world.start_with(&Faults::new(1), &flags);
         world.publish(&replica).await;
         replica.leads().await;
         world.all_trust().await;
@@ -82,10 +87,17 @@ impl House {
             ..SimOptions::default()
         };
         let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
-        Self { world, replica, nodes }
+        let daemons = Daemons::start(world.client.clone());
+        Self {
+            world,
+            replica,
+            nodes,
+            daemons,
+        }
     }
 
     async fn close(self) {
+        self.daemons.stop().await;
         self.nodes.stop().await.unwrap();
         self.world.stop(self.replica).await;
     }
@@ -97,7 +109,8 @@ pub(crate) fn run() -> ExitCode {
     run_test(DEADLINE_OF_ALL, async move {
         let house: Arc<OnceCell<House>> = Arc::default();
         let handle = Handle::current();
-        let trials = cloneset::all().into_iter().map(|scenario| {
+        let all = [cloneset::all(), images::all(), recreate::all()].into_iter().flatten();
+        let trials = all.map(|scenario| {
             let (house, handle) = (house.clone(), handle.clone());
             Trial::test(scenario.name.clone(), move || play(scenario, house, &handle))
         });

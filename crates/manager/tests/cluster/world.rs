@@ -120,7 +120,7 @@ impl World {
         let port = webhooks.to_string();
         let certs = folder.join("certs").display().to_string();
         let settings = Settings::read(flags, |name| match name {
-            "POD_NAMESPACE" => Some(self.system.name().to_owned()),
+            "POD_NAMESPACE" | "KRUISE_DAEMON_CONFIG_NS" => Some(self.system.name().to_owned()),
             "WEBHOOK_PORT" => Some(port.clone()),
             "WEBHOOK_CERT_DIR" => Some(certs.clone()),
             _ => None,

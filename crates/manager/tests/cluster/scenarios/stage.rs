@@ -52,6 +52,20 @@ impl Stage {
         self.house.get().unwrap()
     }
 
+    pub(super) fn client(&self) -> kube::Client {
+        self.house().world.client.clone()
+    }
+
+    /// The namespace of the scenario.
+    pub(super) fn namespace(&self) -> &str {
+        self.work.name()
+    }
+
+    /// Where copies of pull Secrets are kept.
+    pub(super) fn secret_copies(&self) -> Api<k8s_openapi::api::core::v1::Secret> {
+        self.house().world.system.api()
+    }
+
     pub(super) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         self.work.api()
     }

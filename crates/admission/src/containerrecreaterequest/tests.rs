@@ -1,0 +1,90 @@
+use super::*;
+use crate::{LookUp, metrics::Metrics, review};
+use kruise_api::gates::Gates;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Knows the Pod `web` on `node-1`; the Pod `silent` cannot be asked for, and `lost` is on a node that is no more.
+#[derive(Debug)]
+struct Cluster;
+
+impl LookUp for Cluster {
+    fn pod<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, crate::look_up::Found> {
+        let node = if name == "lost" { "node-2" } else { "node-1" };
+        let pod = json!({
+            "metadata": {"name": name, "namespace": namespace, "uid": "u"},
+            "spec": {"nodeName": node, "containers": [{"name": "main"}]},
+            "status": {"phase": "Running", "containerStatuses": [{"name": "main", "containerID": "c://1", "restartCount": 2}]},
+        });
+        Box::pin(async move {
+            match name {
+                "web" | "lost" => Ok(Some(pod)),
+                "silent" => Err("no answer".to_owned()),
+                _ => Ok(None),
+            }
+        })
+    }
+
+    fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, crate::look_up::Found> {
+        Box::pin(async move { Ok((name == "node-1").then(|| json!({"metadata": {"name": name}}))) })
+    }
+}
+
+async fn asked(operation: &str, object: &Value, old: Option<&Value>) -> Verdict {
+    let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
+    let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
+    let context = Context {
+        objects: Arc::new(Cluster),
+        ..Context::new(
+            kube::Client::try_from(config).unwrap(),
+            Gates::default(),
+            true,
+            &metrics,
+        )
+    };
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "1", "operation": operation, "namespace": "ns", "name": "r",
+        "resource": {"group": "apps.kruise.io", "version": "v1beta1", "resource": "containerrecreaterequests"},
+        "object": object, "oldObject": old,
+    }})
+    .to_string();
+    let (_, request) = review::read(review.as_bytes()).unwrap();
+    mutate(&request, &context).await
+}
+
+fn request(pod: &str) -> Value {
+    json!({"metadata": {"name": "r"}, "spec": {"podName": pod, "containers": [{"name": "main"}]}})
+}
+
+#[tokio::test]
+async fn given_a_pod_then_the_request_is_completed_from_it() {
+    let sent = request("web");
+    let verdict = asked("CREATE", &sent, None).await;
+    assert!(verdict.allowed, "{verdict:?}");
+    let mut stored = sent.clone();
+    for operation in &verdict.patch {
+        assert!(kruise_core::json_patch::apply(&mut stored, operation));
+    }
+    assert_eq!(stored["metadata"]["labels"]["crr.apps.kruise.io/node-name"], "node-1");
+    assert_eq!(
+        stored["spec"]["containers"][0]["statusContext"],
+        json!({"containerID": "c://1", "restartCount": 2})
+    );
+    assert!(asked("UPDATE", &stored, Some(&stored)).await.allowed);
+    assert_eq!(asked("UPDATE", &request("web"), Some(&stored)).await.code, 403);
+    assert!(asked("DELETE", &Value::Null, Some(&stored)).await.allowed);
+}
+
+#[tokio::test]
+async fn given_a_pod_that_is_not_there_or_cannot_be_asked_for_then_the_request_is_refused() {
+    for (pod, code, says) in [
+        ("other", 400, "no found Pod named other"),
+        ("", 400, "spec.podName: Required value: podName can not be empty"),
+        ("silent", 500, "Pod silent cannot be looked up: no answer"),
+        ("lost", 400, "no found Node node-2"),
+    ] {
+        let verdict = asked("CREATE", &request(pod), None).await;
+        assert_eq!(verdict.code, code, "{verdict:?}");
+        assert!(verdict.message.contains(says), "{}", verdict.message);
+    }
+}

@@ -1,0 +1,51 @@
+//! A Secret as controllers read it: never its content, only whether two have the same.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde::{Deserialize, Deserializer};
+
+use crate::meta::Meta;
+use crate::text::Text;
+use crate::wire::or_empty;
+
+/// What controllers read of a Secret. For reading only.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Secret {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "or_empty")]
+    pub metadata: Meta,
+    /// What it is for.
+    #[serde(rename = "type", deserialize_with = "or_empty")]
+    pub type_: Text,
+    /// A number that is the same for the same content, within one process.
+    #[serde(rename = "data", deserialize_with = "digest")]
+    pub content: u64,
+}
+
+fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let data: BTreeMap<String, String> = or_empty(from)?;
+    if data.is_empty() {
+        return Ok(0);
+    }
+    let mut hasher = DefaultHasher::new();
+    data.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn given_secrets_then_only_their_likeness_is_known() {
+        let read = |data| serde_json::from_value::<Secret>(json!({"metadata": {"name": "a"}, "data": data})).unwrap();
+        let one = read(json!({"a": "MQ==", "b": ""}));
+        assert_eq!(one, read(json!({"b": "", "a": "MQ=="})));
+        assert_ne!(one, read(json!({"a": "Mg==", "b": ""})));
+        assert_eq!(read(json!({})), read(json!(null)));
+        assert!(!format!("{one:?}").contains("MQ=="));
+    }
+}

@@ -1,0 +1,215 @@
+//! ImagePullJob: pulls one image onto many nodes ahead of time.
+//!
+//! 1. The job asks nodes for the image by an entry in their NodeImages, so many at the same time as `parallelism` allows ([`distribute`]).
+//!    Their daemons pull and answer there; the job counts the answers ([`counts`]).
+//! 2. It is done when every chosen node has the image or has given up; with no node to pull onto it is done at once. A job of type `Never` is
+//!    never done: nodes that join later are served too.
+//! 3. At `activeDeadlineSeconds` it is done as well, and nodes that are not have failed.
+//! 4. The Secrets that it names are copied to where daemons may read them, and let go of at its end ([`secrets`]); a finalizer sees to that.
+//! 5. A job that is done goes after `ttlSecondsAfterFinished`.
+//!
+//! The progress is written at most once a second: a job for thousands of nodes must not cost a write for each.
+
+mod counts;
+pub mod default;
+mod distribute;
+pub mod secrets;
+pub mod select;
+mod status;
+#[cfg(test)]
+mod tests;
+pub mod validate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::imagepulljob::{ImagePullJobSpec, ImagePullJobStatus};
+use kruise_api::names::finalizer;
+use kruise_api::nodeimage::Known;
+use kruise_api::shared::completion::CompletionPolicyType;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::plan::{
+    Action, Chain, Env, ObjectKind, OnFailure, Pace, Part, Phase, Plan, Preconditions, Step, Target, Why,
+};
+use crate::shared::image_name::Image;
+use crate::shared::image_pull::whole;
+use crate::shared::pod_change::whole_seconds;
+use counts::Counts;
+use secrets::Secrets;
+
+/// An ImagePullJob as a user sent it; both versions have the same shape.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Sent {
+    /// Name, labels and so on.
+    pub metadata: ObjectMeta,
+    /// What the user wants.
+    pub spec: ImagePullJobSpec,
+}
+
+/// A job and what it depends on.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The job.
+    pub job: Arc<ImagePullJob>,
+    /// The chosen nodes, in the order in which they get their turn.
+    pub nodes: Vec<Arc<Known>>,
+    /// The Secrets it names, and their copies.
+    pub secrets: Secrets,
+    /// When the progress was last written, as far as is known.
+    pub told: Option<Timestamp>,
+    /// `--default-ttlseconds-for-always-nodeimage`: seconds that a tag stays at least after its pull.
+    pub tag_ttl_seconds: i64,
+}
+
+/// The shortest time between two writes of the progress.
+const PROGRESS: SignedDuration = SignedDuration::from_secs(1);
+
+/// Whether a job still has something to do: it is neither done nor on its way out.
+pub fn is_active(job: &ImagePullJob) -> bool {
+    let is_done = job
+        .status
+        .as_ref()
+        .is_some_and(|status| status.completion_time.is_some());
+    !is_done && job.metadata.deletion_timestamp.is_none()
+}
+
+/// What to do for a job now.
+pub fn plan(observed: &Observed, env: &Env) -> Plan {
+    let job = &*observed.job;
+    let mut plan = Plan::default();
+    if !is_active(job) {
+        finish(observed, env, &mut plan);
+        return plan;
+    }
+    let image = match Image::parse(&job.spec.image) {
+        Ok(image) => image,
+        Err(bad) => {
+            let message = format!("spec.image: {bad}");
+            plan.why.push(Why::Invalid { message });
+            return plan;
+        }
+    };
+    protect(job, &mut plan);
+    let mut ids = env.ids.clone();
+    let wanted = secrets::hand_out(observed, &mut ids, &mut plan);
+    let mut counts = Counts::of(observed, &image, &wanted);
+    let old = job.status.clone().unwrap_or_default();
+    let mut new = status::of(&counts, &old, &job.spec, env.now);
+    if new.completion_time.is_none() {
+        let parallelism = job.spec.parallelism.as_ref().map_or(Ok(1), whole).unwrap_or(1);
+        let asked = distribute::step(
+            observed,
+            &image,
+            &counts,
+            &wanted,
+            parallelism,
+            env.now,
+            &mut ids,
+            &mut plan,
+        );
+        counts.active += asked;
+        new = status::of(&counts, &old, &job.spec, env.now);
+        // Asking a node does not end the job.
+        new.completion_time = None;
+        let waiting = i32::try_from(counts.waiting.len()).unwrap_or(i32::MAX) - asked;
+        if counts.active > 0 || waiting > 0 {
+            plan.why.push(Why::Pulling {
+                active: counts.active,
+                waiting,
+                parallelism,
+            });
+        }
+    }
+    tell(observed, &old, &new, env, &mut plan);
+    if new.completion_time.is_none()
+        && job.spec.completion_policy.type_ != CompletionPolicyType::Never
+        && let (Some(seconds), Some(start)) = (job.spec.completion_policy.active_deadline_seconds, &new.start_time)
+    {
+        let end = start
+            .0
+            .saturating_add(SignedDuration::from_secs(seconds))
+            .unwrap_or(Timestamp::MAX);
+        plan.wake(whole_seconds(end.duration_since(env.now)).max(Duration::from_secs(1)));
+    }
+    plan
+}
+
+/// Writes the status, unless only the progress is new and was written just now.
+fn tell(observed: &Observed, old: &ImagePullJobStatus, new: &ImagePullJobStatus, env: &Env, plan: &mut Plan) {
+    if old == new && observed.job.status.is_some() {
+        return;
+    }
+    let is_turn = old.start_time.is_none() || new.completion_time.is_some();
+    let next = observed.told.map(|told| told.saturating_add(PROGRESS).unwrap_or(told));
+    match next.filter(|next| !is_turn && *next > env.now) {
+        Some(next) => plan.wake(Duration::try_from(next.duration_since(env.now)).unwrap_or_default()),
+        None => plan.status = status::write(&observed.job, new),
+    }
+}
+
+/// Keeps the job until its Secrets are let go of.
+fn protect(job: &ImagePullJob, plan: &mut Plan) {
+    let known = job.metadata.finalizers.clone().unwrap_or_default();
+    if known.iter().any(|known| known == finalizer::IMAGE_PULL_JOB) {
+        return;
+    }
+    let all: Vec<String> = known
+        .into_iter()
+        .chain([finalizer::IMAGE_PULL_JOB.to_owned()])
+        .collect();
+    plan.push(finalizers(job, &all));
+}
+
+/// A job that is done, or on its way out: its Secrets are let go of, then it is free to go.
+fn finish(observed: &Observed, env: &Env, plan: &mut Plan) {
+    let job = &*observed.job;
+    secrets::take_back(observed, plan);
+    let known = job.metadata.finalizers.clone().unwrap_or_default();
+    let rest: Vec<String> = known
+        .iter()
+        .filter(|known| *known != finalizer::IMAGE_PULL_JOB)
+        .cloned()
+        .collect();
+    if rest.len() < known.len() {
+        plan.push(finalizers(job, &rest));
+    }
+    if job.metadata.deletion_timestamp.is_some() {
+        plan.why.push(Why::Deleting);
+        return;
+    }
+    let ended = job.status.as_ref().and_then(|status| status.completion_time.as_ref());
+    let ttl = job.spec.completion_policy.ttl_seconds_after_finished;
+    let (Some(ended), Some(ttl)) = (ended, ttl) else {
+        plan.why.push(Why::Done { until: None });
+        return;
+    };
+    let end = ended
+        .0
+        .saturating_add(SignedDuration::from_secs(i64::from(ttl)))
+        .unwrap_or(Timestamp::MAX);
+    if end > env.now {
+        plan.why.push(Why::Done { until: Some(end) });
+        plan.wake(whole_seconds(end.duration_since(env.now)));
+        return;
+    }
+    let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::Stop);
+    step.push(Chain::of(
+        Action::delete_whole(ObjectKind::ImagePullJob, &job.metadata).into(),
+    ));
+    plan.push(step);
+}
+
+fn finalizers(job: &ImagePullJob, all: &[String]) -> Step {
+    let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::Stop);
+    let patch = json!({"metadata": {"finalizers": all}});
+    let object = Target::whole(ObjectKind::ImagePullJob, &job.metadata);
+    let action = Action::merge(object, Part::Object, patch, Preconditions::whole(&job.metadata));
+    step.push(Chain::of(action.into()));
+    step
+}

@@ -1,0 +1,93 @@
+//! Secrets and their copies.
+
+use super::*;
+
+#[test]
+fn given_secrets_then_one_copy_is_shared_kept_up_to_date_and_goes_with_the_last_job() {
+    let mut world = World::new(1, &json!({"pullSecrets": ["login", "missing", "login"]}));
+    world.cluster.put(
+        ObjectKind::Secret,
+        json!({"metadata": {"name": "login", "namespace": "shop"}, "data": {"a": "MQ=="}}),
+    );
+    let plan = world.round();
+    assert!(plan.why.contains(&Why::SecretMissing {
+        secret: "missing".to_owned()
+    }));
+    let copy = |world: &World| {
+        let copies: Vec<Value> = world
+            .cluster
+            .all(ObjectKind::Secret)
+            .filter(|secret| secret["metadata"]["namespace"] == "config")
+            .cloned()
+            .collect();
+        assert!(copies.len() <= 1);
+        copies.into_iter().next().unwrap_or_default()
+    };
+    let made = copy(&world);
+    let name = made["metadata"]["name"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("login-") && name.len() == "login-".len() + 6, "{name}");
+    assert_eq!(
+        made["metadata"]["annotations"],
+        json!({
+            "imagepulljobs.kruise.io/source-key": "shop/login", "imagepulljobs.kruise.io/references": "shop/job",
+            "imagepulljobs.kruise.io/mode": "batch",
+        })
+    );
+    assert_eq!(made["data"], json!({"a": "MQ=="}));
+    let node = world.cluster.get(ObjectKind::NodeImage, "node-0000").unwrap();
+    assert_eq!(
+        node["spec"]["images"][IMAGE]["pullSecrets"],
+        json!([{"namespace": "config", "name": name, "mode": "batch"}])
+    );
+
+    world.cluster.edit(ObjectKind::Secret, "login", |secret| {
+        secret["data"] = json!({"a": "Mg=="});
+    });
+    world.round();
+    assert_eq!(copy(&world)["data"], json!({"a": "Mg=="}));
+    world.cluster.edit(ObjectKind::Secret, &name, |copy| {
+        copy["metadata"]["annotations"]["imagepulljobs.kruise.io/references"] = json!("shop/job,shop/other");
+    });
+    assert!(world.round().is_idle());
+    world.answer(|_| Some("Succeeded"));
+    world.cluster.pass(2);
+    world.round();
+    world.round();
+    assert_eq!(
+        copy(&world)["metadata"]["annotations"]["imagepulljobs.kruise.io/references"],
+        "shop/other"
+    );
+
+    let mut alone = World::new(1, &json!({"pullSecrets": ["login"]}));
+    alone.cluster.put(
+        ObjectKind::Secret,
+        json!({"metadata": {"name": "login", "namespace": "shop"}, "data": {}}),
+    );
+    alone.round();
+    alone.cluster.edit(ObjectKind::ImagePullJob, "job", |job| {
+        job["metadata"]["deletionTimestamp"] = json!("2026-05-01T10:00:00Z");
+    });
+    alone.round();
+    assert!(copy(&alone).is_null());
+    let job = alone.cluster.get(ObjectKind::ImagePullJob, "job").unwrap();
+    assert_eq!(job["metadata"]["finalizers"], json!([]));
+}
+
+#[test]
+fn given_a_secret_that_comes_later_then_nodes_get_it_without_another_pull() {
+    let mut world = World::new(1, &json!({"pullSecrets": ["login"]}));
+    world.round();
+    assert!(world.tag(0)["tag"].is_string());
+    world.cluster.put(
+        ObjectKind::Secret,
+        json!({"metadata": {"name": "login", "namespace": "shop"}, "data": {"a": "MQ=="}}),
+    );
+    world.round();
+    let node = world.cluster.get(ObjectKind::NodeImage, "node-0000").unwrap();
+    assert_eq!(
+        node["spec"]["images"][IMAGE]["pullSecrets"].as_array().unwrap().len(),
+        1
+    );
+    assert!(world.tag(0)["version"].is_null());
+    assert!(world.round().is_idle());
+}

@@ -1,0 +1,124 @@
+//! ContainerRecreateRequests: what is watched, what is looked at, and what came of it. Every decision is made in
+//! [`kruise_core::containerrecreaterequest`].
+//!
+//! A Pod wakes the requests that are about it when it comes or goes, when its deletion begins, and when the kubelet says something new about its
+//! containers.
+
+use super::Part;
+use crate::apply::{Applier, resource};
+use crate::platform::{Platform, REQUESTS_BY_POD, Workplace};
+use kruise_admission::descriptor::Controller;
+use kruise_api::{
+    containerrecreaterequest::v1beta1::ContainerRecreateRequest, gates::Gates, kind::Kind as _, pod::Pod,
+};
+use kruise_core::{
+    containerrecreaterequest::{self, Observed},
+    plan::{ObjectKind, Plan, Server},
+};
+use kruise_runtime::{
+    cache::{Event, Store},
+    controller::{Outcome, for_objects, priority},
+    error::Error,
+    events::Regarding,
+    expectations::Visible,
+    resource::ObjectKey,
+};
+use std::sync::Arc;
+
+struct ContainerRecreateRequests {
+    requests: Store<ContainerRecreateRequest>,
+    pods: Store<Pod>,
+    place: Arc<Workplace>,
+    applier: Applier,
+    gates: Gates,
+    server: Server,
+}
+
+pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
+    let place = Arc::new(platform.workplace(controller));
+    let requests: Store<ContainerRecreateRequest> = platform.store();
+    let pods: Store<Pod> = platform.store();
+    let this = Arc::new(ContainerRecreateRequests {
+        applier: Applier::new(place.clone())
+            .watching(ObjectKind::ContainerRecreateRequest, requests.clone())
+            .watching(ObjectKind::Pod, pods.clone()),
+        requests,
+        pods,
+        place: place.clone(),
+        gates: platform.settings().gates,
+        server: Server {
+            pod_resize: platform.server().has_pod_resize(),
+        },
+    });
+    let explained = this.clone();
+    platform.plans().add(
+        ContainerRecreateRequest::KIND,
+        controller.name,
+        Arc::new(move |key| serde_json::to_value(explained.plan(key)?.1).ok()),
+    );
+    let woken = this.clone();
+    Part::new(controller.name, place.controller(), move |key| {
+        let this = this.clone();
+        async move { this.reconcile(&key).await }
+    })
+    .wake(move || woken.subscribe())
+}
+
+impl ContainerRecreateRequests {
+    fn subscribe(self: &Arc<Self>) {
+        for_objects(&self.requests, self.place.queue());
+        let this = self.clone();
+        self.pods.subscribe(move |event| this.pod_changed(event));
+    }
+
+    fn pod_changed(&self, event: &Event<'_, Pod>) {
+        let is_same = event.old.zip(event.new).is_some_and(|(old, new)| {
+            old.metadata.uid == new.metadata.uid
+                && old.metadata.is_deleting() == new.metadata.is_deleting()
+                && old.status.container_statuses == new.status.container_statuses
+        });
+        let Some(pod) = event.latest() else { return };
+        for request in self.requests.by(&REQUESTS_BY_POD, &pod.metadata.uid.to_string()) {
+            let meta = &request.metadata;
+            let text = |field: &Option<String>| field.clone().unwrap_or_default();
+            let key = ObjectKey::new(&text(&meta.namespace), &text(&meta.name));
+            // What was written to the Pod is waited for as well.
+            if !is_same || self.place.expectations().check(&key) != Visible::All {
+                self.place.queue().add(key, priority(event));
+            }
+        }
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
+        if let Visible::NotYet { ask_after, .. } = self.place.expectations().check(key) {
+            return Ok(Outcome::wake_after(ask_after));
+        }
+        let Some((regarding, plan)) = self.plan(key) else {
+            self.place.expectations().forget(key);
+            return Ok(Outcome::done());
+        };
+        let applied = self.applier.apply(key, &regarding, &plan).await;
+        Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
+    }
+
+    /// What to do for a request now. Asking changes nothing.
+    fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
+        let request = self.requests.get(&key.namespace, &key.name)?;
+        let uid = request.metadata.uid.as_deref().unwrap_or_default();
+        let regarding = Regarding::new(
+            resource(ObjectKind::ContainerRecreateRequest),
+            &key.namespace,
+            &key.name,
+            uid,
+        );
+        if let Some(behind) = super::behind(&self.place, key) {
+            return Some((regarding, behind));
+        }
+        let observed = Observed {
+            pod: self.pods.get(&key.namespace, &request.spec.pod_name),
+            request,
+        };
+        let env = super::surroundings(self.gates, self.server);
+        Some((regarding, containerrecreaterequest::plan(&observed, &env)))
+    }
+}

@@ -1,0 +1,110 @@
+//! ImageListPullJobs: what is watched, what is looked at, and what came of it. Every decision is made in [`kruise_core::imagelistpulljob`].
+
+use super::Part;
+use crate::apply::{Applier, resource};
+use crate::platform::{JOBS_BY_OWNER, Platform, Workplace};
+use kruise_admission::descriptor::Controller;
+use kruise_api::{
+    gates::Gates, imagelistpulljob::v1beta1::ImageListPullJob, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _,
+};
+use kruise_core::{
+    imagelistpulljob::{self, Observed},
+    plan::{ObjectKind, Plan, Server},
+};
+use kruise_runtime::{
+    cache::Store,
+    controller::{Outcome, for_objects, priority},
+    error::Error,
+    events::Regarding,
+    expectations::Visible,
+    resource::ObjectKey,
+};
+use std::sync::Arc;
+
+struct ImageListPullJobs {
+    lists: Store<ImageListPullJob>,
+    jobs: Store<ImagePullJob>,
+    place: Arc<Workplace>,
+    applier: Applier,
+    gates: Gates,
+    server: Server,
+}
+
+pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
+    let place = Arc::new(platform.workplace(controller));
+    let lists: Store<ImageListPullJob> = platform.store();
+    let jobs: Store<ImagePullJob> = platform.store();
+    let this = Arc::new(ImageListPullJobs {
+        applier: Applier::new(place.clone())
+            .watching(ObjectKind::ImageListPullJob, lists.clone())
+            .watching(ObjectKind::ImagePullJob, jobs.clone()),
+        lists,
+        jobs,
+        place: place.clone(),
+        gates: platform.settings().gates,
+        server: Server {
+            pod_resize: platform.server().has_pod_resize(),
+        },
+    });
+    let explained = this.clone();
+    platform.plans().add(
+        ImageListPullJob::KIND,
+        controller.name,
+        Arc::new(move |key| serde_json::to_value(explained.plan(key)?.1).ok()),
+    );
+    let woken = this.clone();
+    Part::new(controller.name, place.controller(), move |key| {
+        let this = this.clone();
+        async move { this.reconcile(&key).await }
+    })
+    .wake(move || woken.subscribe())
+}
+
+impl ImageListPullJobs {
+    fn subscribe(self: &Arc<Self>) {
+        for_objects(&self.lists, self.place.queue());
+        let queue = self.place.queue().clone();
+        self.jobs.subscribe(move |event| {
+            let Some(job) = event.latest() else { return };
+            let mut owners = job.metadata.owner_references.iter().flatten();
+            if let Some(owner) = owners.find(|owner| owner.controller == Some(true) && is_list(owner)) {
+                let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+                queue.add(ObjectKey::new(namespace, &owner.name), priority(event));
+            }
+        });
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
+        if let Visible::NotYet { ask_after, .. } = self.place.expectations().check(key) {
+            return Ok(Outcome::wake_after(ask_after));
+        }
+        let Some((regarding, plan)) = self.plan(key) else {
+            self.place.expectations().forget(key);
+            return Ok(Outcome::done());
+        };
+        let applied = self.applier.apply(key, &regarding, &plan).await;
+        Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
+    }
+
+    /// What to do for a list now. Asking changes nothing.
+    fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
+        let list = self.lists.get(&key.namespace, &key.name)?;
+        let uid = list.metadata.uid.clone().unwrap_or_default();
+        let regarding = Regarding::new(resource(ObjectKind::ImageListPullJob), &key.namespace, &key.name, &uid);
+        if let Some(behind) = super::behind(&self.place, key) {
+            return Some((regarding, behind));
+        }
+        let observed = Observed {
+            jobs: self.jobs.by(&JOBS_BY_OWNER, &uid),
+            list,
+        };
+        let env = super::surroundings(self.gates, self.server);
+        Some((regarding, imagelistpulljob::plan(&observed, &env)))
+    }
+}
+
+/// Of any version.
+fn is_list(owner: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference) -> bool {
+    let group = owner.api_version.split_once('/').map(|(group, _)| group);
+    owner.kind == ImageListPullJob::KIND && group == Some(ImageListPullJob::GROUP)
+}
