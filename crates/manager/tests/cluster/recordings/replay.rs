@@ -340,6 +340,6 @@ fn lines(value: &Value) -> String {
         .collect();
     match parts.as_slice() {
         [] => format!("{value:#}"),
-        parts => parts.iter().map(|part| format!("{part}\n")).collect(),
+        parts => parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
     }
 }
