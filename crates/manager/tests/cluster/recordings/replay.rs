@@ -31,7 +31,7 @@ use super::{
 };
 
 /// As the original was started for the recordings.
-const GATES: &str = "--feature-gates=AllAlpha=true,AllBeta=true,EnableExternalCerts=false,TemplateNoDefaults=false";
+pub(super) const GATES: &str = "--feature-gates=AllAlpha=true,AllBeta=true,EnableExternalCerts=false,TemplateNoDefaults=false";
 const PATIENCE: Duration = Duration::from_mins(3);
 
 #[test]
