@@ -31,7 +31,8 @@ use super::{
 };
 
 /// As the original was started for the recordings.
-pub(super) const GATES: &str = "--feature-gates=AllAlpha=true,AllBeta=true,EnableExternalCerts=false,TemplateNoDefaults=false";
+pub(super) const GATES: &str =
+    "--feature-gates=AllAlpha=true,AllBeta=true,EnableExternalCerts=false,TemplateNoDefaults=false";
 const PATIENCE: Duration = Duration::from_mins(3);
 
 #[test]
