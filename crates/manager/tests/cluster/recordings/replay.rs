@@ -31,7 +31,8 @@ use super::{
 };
 
 /// As the original was started for the recordings.
-const GATES: &str = "--feature-gates=AllAlpha=true,AllBeta=true,EnableExternalCerts=false,TemplateNoDefaults=false";
+pub(super) const GATES: &str =
+    "--feature-gates=AllAlpha=true,AllBeta=true,EnableExternalCerts=false,TemplateNoDefaults=false";
 const PATIENCE: Duration = Duration::from_mins(3);
 
 #[test]
@@ -340,6 +341,6 @@ fn lines(value: &Value) -> String {
         .collect();
     match parts.as_slice() {
         [] => format!("{value:#}"),
-        parts => parts.iter().map(|part| format!("{part}\n")).collect(),
+        parts => parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
     }
 }

@@ -26,6 +26,7 @@ use super::{
         world::{Replica, World},
     },
     facts::{items, object, text},
+    replay::GATES,
 };
 
 const RECORDINGS: [&str; 11] = [
@@ -86,7 +87,7 @@ fn given_objects_of_the_original_when_our_manager_takes_over_then_no_pod_is_writ
         assert_eq!(others, Vec::new());
 
         // Some gates have work of their own for sets that are being updated: images are pulled ahead, and the revision remembers it.
-        let calls = take_over(&world, &["--feature-gates=AllAlpha=true,AllBeta=true"], loaded.len()).await;
+        let calls = take_over(&world, &[GATES], loaded.len()).await;
         let mut changed = changes(&before, &versions(&world.client, &loaded).await);
         changed.retain(|change| !change.contains("/ControllerRevision/") && !change.ends_with("/Events"));
         assert_eq!(changed, Vec::<String>::new(), "{calls:?}");
