@@ -17,6 +17,7 @@ fn examples() -> Vec<(String, Value)> {
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|file| file.extension().is_some_and(|extension| extension == "yaml"))
         .collect();
     files.sort();
     let read = |file: &PathBuf| {
