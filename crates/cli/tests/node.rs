@@ -72,7 +72,7 @@ fn given_restart_and_pull_then_progress_is_told_and_the_exit_code_says_how_it_en
         assert_eq!(eventually(PATIENCE, "the Pod is ready", counts).await, [0, 0]);
 
         let one = ["restart", "pod/web-0", "-c", "main"];
-        let two = ["pull", "nginx:1.21", "--nodes", "node1,node2", "--always"];
+        let two = ["pull", "nginx:1.21", "--nodes", "node2,node3", "--always"];
         let absent = ["pull", "nginx:no-such-tag", "--nodes", "node3", "--pull-timeout", "5s"];
         let (restarted, pulled, failed) =
             tokio::join!(plugin(&space, &one), plugin(&space, &two), plugin(&space, &absent));

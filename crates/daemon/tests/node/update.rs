@@ -62,7 +62,7 @@ fn given_environment_from_metadata_then_an_update_in_place_restarts_the_containe
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": "web"},
             "spec": {
                 "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
-                "updateStrategy": {"type": "InPlaceOnly"},
+                "updateStrategy": {"rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"}},
                 "template": {
                     "metadata": {"labels": {"app": "web", "track": "slow"}, "annotations": {"version": "one"}},
                     "spec": {
