@@ -5,8 +5,9 @@
 //! 1. Pods that no longer match the selector are let go, and claims that no Pod needs are given up ([`claims`]).
 //! 2. The template gets its revision ([`revisions`]).
 //! 3. Images are pulled ahead of the update, if that is wanted ([`pre_download`]).
-//! 4. Pods are created or deleted ([`scale`]). Only if there is nothing to create or delete,
-//! 5. Pods are updated ([`update`]). So the number of Pods and their revisions never change in the same round.
+//! 4. Pods that are on their way somewhere get what they need to go on ([`settle`]): what follows may fail, now and again.
+//! 5. Pods are created or deleted ([`scale`]). Only if there is nothing to create or delete, Pods are updated ([`update`]). So the number of Pods
+//!    and their revisions never change in the same round.
 //! 6. Revisions beyond the history limit are removed.
 //! 7. The status is brought up to date ([`status`], [`conditions`]); if it is, names of Pods that are gone are taken
 //!    off `scaleStrategy.podsToDelete`. The set itself is written at most once per round.
@@ -104,11 +105,13 @@ fn act(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
     }
     round.revisions.store(plan);
     pre_download::pre_download(round, plan);
-    let failure = if scale::scale(round, plan) {
-        None
+    let mut scaling = Plan::default();
+    let failure = if scale::scale(round, &mut scaling) {
+        update::settle_others(round, &scaling, plan)
     } else {
         update::update(round, plan)
     };
+    plan.append(scaling);
     let in_use = round.members.iter().map(|member| revision::of_pod(member.pod));
     let limit = round.set.spec.revision_history_limit.unwrap_or(DEFAULT_HISTORY_LIMIT);
     round.revisions.truncate(in_use, limit, plan);

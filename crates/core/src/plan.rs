@@ -85,6 +85,16 @@ impl Plan {
         }
     }
 
+    /// Does what another plan says after what this one says. The other one's status is not taken.
+    pub fn append(&mut self, other: Self) {
+        self.actions.extend(other.actions);
+        self.events.extend(other.events);
+        self.why.extend(other.why);
+        if let Some(after) = other.wake_after {
+            self.wake(after);
+        }
+    }
+
     /// Looks again after this time at the latest.
     pub fn wake(&mut self, after: Duration) {
         self.wake_after = Some(self.wake_after.map_or(after, |earlier| earlier.min(after)));

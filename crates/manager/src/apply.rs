@@ -276,11 +276,9 @@ impl Round<'_> {
         let place = Target::new(resource(object.kind), &object.namespace, &object.name);
         match action {
             Action::Create { body, .. } => {
-                let created = writer
-                    .create(place.resource, place.namespace, body.json().to_string())
-                    .await;
+                let created = writer.create(place.resource, place.namespace, body.text()).await;
                 self.expect(object, |expectations, view, key| match &created {
-                    Ok(written) => expectations.changed(self.key, view, &object.namespace, written),
+                    Ok(written) => expectations.created(self.key, view, &object.namespace, written),
                     Err(error) if error.may_have_applied() || error.is_already_exists() => {
                         expectations.maybe_created(self.key, view, key);
                     }

@@ -15,7 +15,10 @@ pub use watched::{
 
 use crate::Settings;
 use kruise_admission::descriptor;
-use kruise_api::{meta::Head, names::component::MANAGER_USER_AGENT};
+use kruise_api::{
+    meta::Head,
+    names::component::{MANAGER_USER_AGENT, controller},
+};
 use kruise_runtime::{
     admin::Plans,
     cache::{Cache, CacheOptions, Store},
@@ -29,7 +32,7 @@ use kruise_runtime::{
     writer::{Writer, WriterMetrics, WriterOptions},
 };
 use kube::Client;
-use prometheus::Registry;
+use prometheus::{IntCounterVec, Opts, Registry};
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
@@ -51,6 +54,7 @@ pub struct Platform {
     queues: QueueMetrics,
     controllers: ControllerMetrics,
     expectations: ExpectationMetrics,
+    leaks: IntCounterVec,
 }
 
 impl Platform {
@@ -76,6 +80,14 @@ impl Platform {
         // What happened is worth telling even when the lease is lost.
         let telling = Writer::new(client.clone(), Leadership::always(), rated.clone(), writes.clone());
         let (recorder, events) = events::recorder(telling.named("events"), MANAGER_USER_AGENT, "", registry)?;
+        let leaks = IntCounterVec::new(
+            Opts::new(
+                "cloneset_scale_expectation_leakage",
+                "Pods or claims that a CloneSet created or deleted and did not see so within the expectation timeout.",
+            ),
+            &["namespace", "name"],
+        )?;
+        registry.register(Box::new(leaks.clone()))?;
         let platform = Self {
             settings: settings.clone(),
             server,
@@ -89,6 +101,7 @@ impl Platform {
             queues: QueueMetrics::new(registry)?,
             controllers: ControllerMetrics::new(registry)?,
             expectations: ExpectationMetrics::new(registry)?,
+            leaks,
         };
         Ok((platform, events))
     }
@@ -132,21 +145,26 @@ impl Platform {
     }
 
     /// What one controller works with.
-    pub fn workplace(&self, controller: &'static descriptor::Controller) -> Workplace {
-        let name = controller.name;
-        let limits = if controller.rate_limited {
+    pub fn workplace(&self, described: &'static descriptor::Controller) -> Workplace {
+        let name = described.name;
+        let limits = if described.rate_limited {
             self.settings.limits()
         } else {
             Limits::default()
         };
+        let patience = self.settings.flags.api.expectation_timeout;
+        let mut expectations = Expectations::new(name, patience, &self.expectations);
+        if name == controller::CLONE_SET {
+            expectations = expectations.telling_leaks(&self.leaks);
+        }
         Workplace {
             name,
             client: self.client.clone(),
-            workers: self.settings.flags.workers.of(controller),
+            workers: self.settings.flags.workers.of(described),
             queue: Queue::new(name, limits, &self.queues),
             writer: self.writer.named(name),
             recorder: self.recorder.named(name),
-            expectations: Expectations::new(name, self.settings.flags.api.expectation_timeout, &self.expectations),
+            expectations: Arc::new(expectations),
             metrics: self.controllers.clone(),
         }
     }
@@ -173,7 +191,7 @@ pub struct Workplace {
     queue: Queue<ObjectKey>,
     writer: Writer,
     recorder: Recorder,
-    expectations: Expectations,
+    expectations: Arc<Expectations>,
     metrics: ControllerMetrics,
 }
 
@@ -211,8 +229,9 @@ impl Workplace {
         &self.expectations
     }
 
-    /// The loop that works off the queue.
+    /// The loop that works off the queue. A key waits until the cache shows what was written on its behalf.
     pub fn controller(&self) -> Controller {
         Controller::new(self.name, self.queue.clone(), self.workers, &self.metrics)
+            .after_own_writes(self.expectations.clone())
     }
 }

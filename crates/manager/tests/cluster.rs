@@ -4,9 +4,14 @@
 
 mod cluster {
     mod chart;
+    mod cloneset_crash;
+    mod controllers;
     mod crash;
     mod election;
+    #[path = "scenarios/film.rs"]
+    mod film;
     mod life;
+    mod recordings;
     mod restart;
     mod storm;
     mod world;

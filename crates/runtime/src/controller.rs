@@ -1,5 +1,6 @@
 //! The loop of a controller: take a key, reconcile it, see how it went.
 //!
+//! - A key is not reconciled before the cache shows what was written on its behalf, see [`crate::expectations`].
 //! - Each key in flight has a task of its own; at most as many as the controller has workers.
 //! - A reconcile has a deadline. One that panics is counted, logged and tried again later; the others do not notice.
 //! - Success forgets earlier failures, and the reconcile may ask to be woken after a while.
@@ -49,6 +50,7 @@ pub use metrics::ControllerMetrics;
 
 use crate::cache::{Event, Origin, Store};
 use crate::error::{Class, Error};
+use crate::expectations::{Expectations, Visible};
 use crate::queue::{Priority, Queue, Taken};
 use crate::resource::ObjectKey;
 use metrics::Meter;
@@ -80,6 +82,7 @@ pub struct Controller {
     workers: usize,
     deadline: Duration,
     retry_permanent: Duration,
+    writes: Option<Arc<Expectations>>,
     meter: Meter,
 }
 
@@ -98,8 +101,16 @@ impl Controller {
             workers,
             deadline: DEADLINE,
             retry_permanent: RETRY_PERMANENT,
+            writes: None,
             meter: metrics.meter(name, workers),
         }
+    }
+
+    /// Holds a key back until what was written on its behalf is visible.
+    #[must_use]
+    pub fn after_own_writes(mut self, writes: Arc<Expectations>) -> Self {
+        self.writes = Some(writes);
+        self
     }
 
     /// Sets the longest time for one reconcile.
@@ -153,6 +164,12 @@ impl Controller {
         self.meter.active.inc();
         let began = Instant::now();
         let key = taken.key().clone();
+        if let Some(Visible::NotYet { ask_after, .. }) = self.writes.as_ref().map(|writes| writes.check(&key)) {
+            let end = self.settle(&taken, Ok(Outcome::wake_after(ask_after)));
+            self.meter.ended(end.label(), began.elapsed());
+            self.meter.active.dec();
+            return;
+        }
         let attempt = AssertUnwindSafe(async { tokio::time::timeout(self.deadline, reconcile(key)).await });
         let end = match attempt.catch_unwind().await {
             Ok(Ok(result)) => self.settle(&taken, result),

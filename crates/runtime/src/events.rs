@@ -1,7 +1,7 @@
 //! Events that users see in `kubectl describe`.
 //!
 //! - The same event again raises a counter; it does not make a second object.
-//! - When more than ten different messages of one reason come for one object within ten minutes, the rest is folded into one event,
+//! - When ten different messages of one reason come for one object within ten minutes, the tenth and the rest are folded into one event,
 //!   `(combined from similar events): …`.
 //! - One object gets at most 25 events at once and one more every five minutes.
 //! - Recording never waits and never fails. What cannot be written is dropped and counted.

@@ -68,6 +68,7 @@ pub struct Expectations {
     timeout: Duration,
     pending: Mutex<HashMap<ObjectKey, Vec<Pending>>>,
     overdue: IntCounterVec,
+    leaks: Option<IntCounterVec>,
 }
 
 struct Pending {
@@ -80,6 +81,7 @@ struct Pending {
 }
 
 enum Write {
+    Created { uid: Uid, version: u64 },
     Changed { uid: Uid, version: u64 },
     Deleted { uid: Uid },
     MaybeCreated,
@@ -116,10 +118,28 @@ impl Expectations {
             timeout,
             pending: Mutex::default(),
             overdue: metrics.0.clone(),
+            leaks: None,
         }
     }
 
-    /// Remembers that an object was created or changed on behalf of `key`.
+    /// Counts creations and deletions that do not become visible in time here as well, by the key they were for: its labels are
+    /// `namespace` and `name`.
+    #[must_use]
+    pub fn telling_leaks(mut self, leaks: &IntCounterVec) -> Self {
+        self.leaks = Some(leaks.clone());
+        self
+    }
+
+    /// Remembers that an object was created on behalf of `key`.
+    pub fn created<V: View + Clone + 'static>(&self, key: &ObjectKey, view: &V, namespace: &str, written: &Written) {
+        let write = Write::Created {
+            uid: written.uid.as_str().into(),
+            version: written.resource_version.parse().unwrap_or(0),
+        };
+        self.remember(key, view, ObjectKey::new(namespace, &written.name), write);
+    }
+
+    /// Remembers that an object was changed on behalf of `key`.
     pub fn changed<V: View + Clone + 'static>(&self, key: &ObjectKey, view: &V, namespace: &str, written: &Written) {
         let write = Write::Changed {
             uid: written.uid.as_str().into(),
@@ -195,6 +215,13 @@ impl Expectations {
             return true;
         }
         self.overdue.with_label_values(&[&self.controller]).inc();
+        if let Some(leaks) = self
+            .leaks
+            .as_ref()
+            .filter(|_| !matches!(pending.write, Write::Changed { .. }))
+        {
+            leaks.with_label_values(&[&key.namespace, &key.name]).inc();
+        }
         tracing::warn!(controller = self.controller, %key, object = %pending.object, ?age,
                        "the cache does not show a write of ours; going on without");
         true
@@ -226,8 +253,12 @@ impl Pending {
         let seen = self.view.seen(&self.object.namespace, &self.object.name);
         match &self.write {
             // The position covers objects that came and went in between.
-            Write::Changed { version, .. } if *version != 0 && position.version >= *version => true,
-            Write::Changed { uid, version } => seen.is_some_and(|seen| {
+            Write::Created { version, .. } | Write::Changed { version, .. }
+                if *version != 0 && position.version >= *version =>
+            {
+                true
+            }
+            Write::Created { uid, version } | Write::Changed { uid, version } => seen.is_some_and(|seen| {
                 let later = seen.resource_version >= *version;
                 later && (*version != 0 || seen.uid == *uid)
             }),

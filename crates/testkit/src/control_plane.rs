@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -33,22 +34,20 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Ports that are free now. They are asked for together, so that no two are the same.
+    /// Ports that are free now, and are nobody's by chance while a part is restarted: the system takes the near end of connections from 32768 on.
     pub fn free() -> Result<Self> {
-        let held: Vec<TcpListener> = (0..3)
-            .map(|_| TcpListener::bind("127.0.0.1:0"))
-            .collect::<Result<_, _>>()?;
-        let ports: Vec<u16> = held
-            .iter()
-            .map(|each| each.local_addr().map(|address| address.port()))
-            .collect::<Result<_, _>>()?;
-        let [etcd, etcd_peer, apiserver] = ports[..] else {
-            bail!("no free ports")
-        };
+        // Where others do not look first: another process, or another control plane of this one that is just being started.
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+        let begin = 20_000 + u16::try_from((std::process::id() * 12 + calls * 3) % 12_000)?;
+        let mut free = (begin..32_768)
+            .chain(20_000..begin)
+            .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+        let mut next = || free.next().context("no free ports");
         Ok(Self {
-            etcd,
-            etcd_peer,
-            apiserver,
+            etcd: next()?,
+            etcd_peer: next()?,
+            apiserver: next()?,
         })
     }
 }

@@ -35,6 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "kruise-core",
             "kruise-runtime",
             "kruise-admission",
+            "kruise-cri",
             TESTKIT,
         ],
     ),

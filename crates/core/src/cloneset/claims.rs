@@ -5,6 +5,8 @@
 //! - A claim belongs to the Pod with the same instance id. With `enablePVCReuse`, the claims of a Pod that somebody
 //!   else removed wait for a new Pod, which then has the name of the old one. Without, they go with the Pod: a claim
 //!   whose Pod has ended or is on its way out gets that Pod as its owner, and one that has no Pod at all is deleted.
+//! - The claims of a Pod that the set itself deletes go with it either way. With `enablePVCReuse` they get the Pod as
+//!   their owner before it is deleted: a claim without a Pod could not tell whether it shall wait or go.
 //! - A claim that was made only just now is not deleted: its Pod may be on its way into our cache.
 
 use std::collections::BTreeMap;
@@ -94,7 +96,9 @@ pub(super) fn give_up(
     for (id, metas) in &claims.by_id {
         match pods.get(id) {
             Some((_, true)) => {}
-            Some((pod, false)) => metas.iter().for_each(|claim| step.push(hand_over(claim, pod, set))),
+            Some((pod, false)) => metas
+                .iter()
+                .for_each(|claim| step.push(Chain::of(hand_over(claim, pod, set)))),
             None => {
                 for claim in metas {
                     match young_for(claim, now) {
@@ -116,7 +120,7 @@ fn young_for(claim: &Meta, now: Timestamp) -> Option<Duration> {
 }
 
 /// Makes a Pod the owner of a claim, instead of the set: it goes with the Pod.
-fn hand_over(claim: &Meta, pod: &Pod, set: &Uid) -> Chain {
+pub(super) fn hand_over(claim: &Meta, pod: &Pod, set: &Uid) -> Write {
     let owner = json!({
         "apiVersion": ObjectKind::Pod.api_version(), "kind": "Pod", "name": pod.metadata.name,
         "uid": pod.metadata.uid.to_string(), "controller": true, "blockOwnerDeletion": true,
@@ -130,7 +134,7 @@ fn hand_over(claim: &Meta, pod: &Pod, set: &Uid) -> Chain {
             pod.metadata.name, claim.name
         ),
     );
-    Chain::of(Write::from(Action::patch(target, patch, Preconditions::unchanged(claim))).or_else(failed))
+    Write::from(Action::patch(target, patch, Preconditions::unchanged(claim))).or_else(failed)
 }
 
 #[cfg(test)]

@@ -263,7 +263,8 @@ fn delete(round: &Round<'_>, members: &[&Member<'_>], mut ready: i64, plan: &mut
     modified
 }
 
-/// Deletes a Pod and its claims. That it is not ready, or free to go, was true of this version of it.
+/// Deletes a Pod and its claims, which go with it also when we get no further than the Pod. That it is not ready, or free
+/// to go, was true of this version of it.
 fn removal(round: &Round<'_>, member: &Member<'_>) -> Chain {
     let meta = &member.pod.metadata;
     let preconditions = if member.is_ready {
@@ -282,7 +283,10 @@ fn removal(round: &Round<'_>, member: &Member<'_>) -> Chain {
             format!("failed to delete pod {}", meta.name),
         ));
     let claims = claims::instance_id(meta).map_or(&[][..], |id| round.claims.with_id(id));
-    std::iter::once(write)
+    let given = claims.iter().filter(|_| round.reuses_claims());
+    given
+        .map(|claim| claims::hand_over(claim, member.pod, &round.uid))
+        .chain(std::iter::once(write))
         .chain(claims.iter().map(|claim| claims::delete(claim)))
         .collect()
 }

@@ -1,5 +1,7 @@
 //! What every Pod needs to go on with what it is doing, and what it waits for.
 
+use std::collections::BTreeSet;
+
 use jiff::SignedDuration;
 
 use super::member::Member;
@@ -9,13 +11,18 @@ use crate::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, S
 use crate::shared::inplace::{self, Settlement, Waits};
 use crate::shared::lifecycle::State;
 
-/// Plans what Pods need. `updates` is how many Pods are to be updated; negative when Pods go back.
-pub(super) fn settle<'r>(round: &'r Round<'_>, updates: i64, plan: &mut Plan) -> SettledPods<'r> {
+/// Plans what Pods need, but for those that are spared. `updates` is how many Pods are to be updated; negative when Pods go back.
+pub(super) fn settle<'r>(
+    round: &'r Round<'_>,
+    updates: i64,
+    spared: &BTreeSet<&str>,
+    plan: &mut Plan,
+) -> SettledPods<'r> {
     let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
     let mut waiting = Waiting::default();
     let mut settled = SettledPods::default();
     let env = round.in_place_env();
-    for member in &round.members {
+    for member in round.members.iter().filter(|member| !spared.contains(member.name())) {
         if settled.written.len() == PODS_PER_ROUND {
             break;
         }

@@ -35,7 +35,7 @@ use super::order::ordered;
 use super::revisions::Revision;
 use super::round::Round;
 use super::settle::settle;
-use crate::plan::{Action, Chain, Event, Guard, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
+use crate::plan::{Action, Chain, Event, Guard, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
 use crate::shared::inplace::{self, ChangeSet, Options, Start, WhyNot};
 use crate::shared::lifecycle::{self, BeforeUpdate, State};
 use crate::shared::pod_change::{self, PodChange};
@@ -48,7 +48,7 @@ pub(super) const PODS_PER_ROUND: usize = 400;
 pub(super) fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
     let tally = member::tally(&round.members, |member| member.is_updated);
     let numbers = Numbers::of(&round.goal, &tally, round.switches());
-    let settled = settle(round, numbers.update, plan);
+    let settled = settle(round, numbers.update, &BTreeSet::new(), plan);
     let failure = settled.failure;
     let rest = PODS_PER_ROUND.saturating_sub(settled.written.len());
     if rest == 0 {
@@ -99,6 +99,19 @@ pub(super) fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
     }
     let end = Writes::new(round, walk.target).all(&chosen, plan);
     failure.or(end)
+}
+
+/// In a round that creates or deletes Pods: the others get what they need all the same. Otherwise a quota that holds back one Pod would keep
+/// all others from becoming ready. The answer is why one of them cannot go on, if so.
+pub(super) fn settle_others(round: &Round<'_>, scaling: &Plan, plan: &mut Plan) -> Option<String> {
+    let tally = member::tally(&round.members, |member| member.is_updated);
+    let numbers = Numbers::of(&round.goal, &tally, round.switches());
+    let written = scaling.writes().map(Action::object);
+    let spared = written
+        .filter(|object| object.kind == ObjectKind::Pod)
+        .map(|object| object.name.as_str())
+        .collect();
+    settle(round, numbers.update, &spared, plan).failure
 }
 
 /// What the walk over the candidates remembers.

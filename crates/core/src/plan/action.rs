@@ -11,6 +11,7 @@ use kruise_api::pod::Pod;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::shared::go_json;
 use crate::shared::pod_change::{self, PodPatch};
 
 /// One write. Every kind of ours uses this same list.
@@ -348,6 +349,14 @@ impl Body {
         let mut json = (*self.common).clone();
         merge(&mut json, &self.own);
         json
+    }
+
+    /// The whole object as text, in the bytes that Go would write.
+    ///
+    /// The API server keeps the data of a revision as it was sent, but in its own way of writing once the object is patched. Other bytes would be a
+    /// change to it, which it refuses: no label and no new number for a revision whose template has a `&&` in a command.
+    pub fn text(&self) -> String {
+        go_json::escape(&self.json().to_string())
     }
 }
 

@@ -135,3 +135,17 @@ fn only_what_another_look_does_not_mend_is_remembered_as_a_failure() {
     assert_eq!(outcome.first(Phase::Scale).unwrap().message, "Denied");
     assert_eq!(outcome.first(Phase::Update), None);
 }
+
+#[test]
+fn given_a_body_then_its_text_is_what_go_would_write() {
+    let own = json!({"data": {"b": "true && false", "a": {"z": "<1>", "y": 1}}});
+    let body = Body::new(Arc::new(json!({"kind": "X"})), own);
+    assert_eq!(
+        body.text(),
+        r#"{"data":{"a":{"y":1,"z":"\u003c1\u003e"},"b":"true \u0026\u0026 false"},"kind":"X"}"#
+    );
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&body.text()).unwrap(),
+        body.json()
+    );
+}

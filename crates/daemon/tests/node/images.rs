@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{api::core::v1::Secret, jiff::Timestamp};
 use kruise_testkit::{
     eventually::{NotYet, eventually, run_test},
     image::{Image, LayerBuilder, stand_ins},
@@ -28,8 +28,12 @@ const TAG: &str = "1.manifest";
 const MEMORY: u64 = 20_000_000;
 
 fn tag(tag: &str, timeout: i32) -> Value {
+    // The manager gives up nodes that say nothing of an old tag.
+    let now = Timestamp::from_second(Timestamp::now().as_second())
+        .unwrap()
+        .to_string();
     json!({
-        "tag": tag, "version": 0, "createdAt": "2026-01-01T00:00:00Z", "imagePullPolicy": "Always",
+        "tag": tag, "version": 0, "createdAt": now, "imagePullPolicy": "Always",
         "pullPolicy": {"timeoutSeconds": timeout, "backoffLimit": 0, "ttlSecondsAfterFinished": 3600},
     })
 }

@@ -135,9 +135,6 @@ impl CloneSets {
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
-        if let Visible::NotYet { ask_after, .. } = self.place.expectations().check(key) {
-            return Ok(Outcome::wake_after(ask_after));
-        }
         let Some((regarding, plan)) = self.plan(key) else {
             self.place.expectations().forget(key);
             self.last().remove(key);

@@ -16,7 +16,6 @@ use kruise_runtime::{
     cache::Store,
     controller::{Outcome, priority},
     error::{Class, Error},
-    expectations::Visible,
     resource::{ObjectKey, Resource},
     writer::{Patch, Preconditions, Target},
 };
@@ -75,9 +74,6 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
 
 impl LaunchPriority {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
-        if let Visible::NotYet { ask_after, .. } = self.place.expectations().check(key) {
-            return Ok(Outcome::wake_after(ask_after));
-        }
         let Some(pod) = self.pods.get(&key.namespace, &key.name) else {
             self.place.expectations().forget(key);
             return Ok(Outcome::done());

@@ -18,7 +18,6 @@ use kruise_runtime::{
     cache::Store,
     controller::{Outcome, priority},
     error::Error,
-    expectations::Visible,
     resource::ObjectKey,
     writer::{Patch, Preconditions, Target},
 };
@@ -64,9 +63,6 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
 
 impl PodReadiness {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
-        if let Visible::NotYet { ask_after, .. } = self.place.expectations().check(key) {
-            return Ok(Outcome::wake_after(ask_after));
-        }
         let Some(pod) = self.pods.get(&key.namespace, &key.name) else {
             self.place.expectations().forget(key);
             return Ok(Outcome::done());

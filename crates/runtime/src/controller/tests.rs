@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use prometheus::Registry;
 
 use super::*;
+use crate::expectations::ExpectationMetrics;
 use crate::queue::{Limits, QueueMetrics};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -68,6 +69,37 @@ impl Fixture {
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new("n", name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_own_writes_that_are_not_visible_then_the_key_waits_and_others_do_not() {
+    let fixture = Fixture::new();
+    let metrics = ExpectationMetrics::new(&fixture.registry).expect("metrics");
+    let writes = Arc::new(Expectations::new("test", 10 * SECOND, &metrics));
+    let store: Store<k8s_openapi::api::core::v1::ConfigMap> = Store::new(crate::cache::Kind::of());
+    let written = crate::writer::Written {
+        name: "written".to_owned(),
+        uid: "u".to_owned(),
+        resource_version: "7".to_owned(),
+    };
+    writes.changed(&key("a"), &store, "n", &written);
+    for name in ["a", "b"] {
+        fixture.queue.add(key(name), Priority::Change);
+    }
+    let controller = fixture.controller(1).after_own_writes(writes);
+    let (calls, begin, stop) = (fixture.calls.clone(), Instant::now(), fixture.stop.clone());
+    let run = controller.run(fixture.stop.clone(), move |key| {
+        calls.lock().push((begin.elapsed().as_millis(), key.to_string()));
+        async { Ok(Outcome::done()) }
+    });
+    tokio::join!(run, async move {
+        tokio::time::sleep(20 * SECOND).await;
+        stop.cancel();
+    });
+    let calls = fixture.calls.lock().clone();
+    assert_eq!(calls[0], (0, "n/b".to_owned()));
+    // It is not waited for longer than the patience with the cache.
+    assert_eq!((calls[1].0 / 1000, calls[1].1.as_str()), (10, "n/a"));
 }
 
 #[tokio::test(start_paused = true)]

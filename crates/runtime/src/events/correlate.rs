@@ -12,7 +12,7 @@ use crate::queue::limit::Bucket;
 
 /// How much is remembered. Beyond that an event is simply made anew.
 const REMEMBERED: usize = 4096;
-/// Different messages of one reason for one object, after which they are folded.
+/// With so many different messages of one reason for one object, they are folded.
 const DIFFERENT: usize = 10;
 const WITHIN: Duration = Duration::from_mins(10);
 /// Events for one object: so many at once, and so many per second.
@@ -125,7 +125,7 @@ impl Correlator {
             *similar = new();
         }
         similar.last = tick;
-        if similar.messages.len() < DIFFERENT || similar.messages.contains(&happened.message) {
+        if similar.messages.len() + 1 < DIFFERENT || similar.messages.contains(&happened.message) {
             similar.messages.insert(happened.message.clone());
             let key = Key {
                 message: Some(happened.message.clone()),
@@ -228,18 +228,18 @@ mod tests {
     }
 
     #[test]
-    fn given_many_different_messages_then_the_eleventh_and_later_ones_are_folded_into_one() {
+    fn given_many_different_messages_then_the_tenth_and_later_ones_are_folded_into_one() {
         let mut fixture = Fixture::new();
         for number in 1..=14 {
             let message = format!("pod {number}");
             let event = fixture
                 .write(number, &happened("a", "Created", &message))
                 .expect("written");
-            if number <= 10 {
+            if number < 10 {
                 assert_eq!((event.message.as_str(), event.count), (message.as_str(), 1));
             } else {
                 assert_eq!(event.message, format!("(combined from similar events): {message}"));
-                assert_eq!(u64::from(event.count), number - 10);
+                assert_eq!(u64::from(event.count), number - 9);
             }
         }
         let known = fixture.write(15, &happened("a", "Created", "pod 3")).expect("written");

@@ -184,6 +184,23 @@ async fn given_a_write_that_never_shows_then_it_is_reported_once_and_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn given_creations_that_stay_invisible_then_they_are_told_as_leaks_of_their_key() {
+    let fixture = fixture();
+    let leaks = IntCounterVec::new(Opts::new("leaks", "Leaks."), &["namespace", "name"]).expect("a counter");
+    let expectations = fixture.expectations.telling_leaks(&leaks);
+    let written = Written {
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        resource_version: "10".to_owned(),
+    };
+    expectations.created(&fixture.key, &fixture.store, "n", &written);
+    expectations.changed(&fixture.key, &fixture.store, "n", &written);
+    tokio::time::advance(TIMEOUT).await;
+    assert_eq!(expectations.check(&fixture.key), Visible::All);
+    assert_eq!(leaks.with_label_values(&["n", "owner"]).get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn given_a_version_that_is_no_number_then_the_object_itself_satisfies() {
     let fixture = fixture();
     fixture.wrote("a", "u", "opaque");

@@ -185,8 +185,9 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
         if entry.later.is_none() && entry.ready.is_none() {
             self.entries.remove(key);
         }
-        if let Some(priority) = again {
-            self.add(key.clone(), priority, now);
+        if let Some(priority) = again.filter(|_| !self.shut_down) {
+            // It was counted when it was added.
+            self.insert(key.clone(), priority, now);
         }
         taken.map_or(Duration::ZERO, |taken| now.saturating_duration_since(taken))
     }

@@ -93,3 +93,21 @@ async fn given_work_then_the_published_metrics_tell_about_it() {
         "{text}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn given_a_key_that_is_added_while_it_is_worked_on_then_it_counts_once_and_comes_again() {
+    let registry = Registry::new();
+    let queue = queue(&registry);
+    queue.add("a", Change);
+    let taken = queue.next().await.expect("a key");
+    queue.add("a", Change);
+    queue.add("a", Change);
+    drop(taken);
+    drop(queue.next().await.expect("the key again"));
+    let adds = registry
+        .gather()
+        .into_iter()
+        .find(|family| family.name() == "workqueue_adds_total");
+    let adds = adds.expect("a metric").get_metric()[0].get_counter().get_value();
+    assert!((adds - 2.0).abs() < f64::EPSILON, "{adds}");
+}

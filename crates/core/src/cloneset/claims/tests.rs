@@ -2,7 +2,9 @@ use serde_json::json;
 
 use super::super::fixtures::{claim, env, from_parts, pod, revision, set, template};
 use super::super::plan;
-use crate::plan::{Action, ObjectKind, Plan};
+use super::super::world::World;
+use crate::plan::harness::name_of;
+use crate::plan::{Action, ObjectKind, Outcome, Plan};
 
 /// A set of one Pod, with these claims; what the plan does about claims.
 fn about_claims(reuse: bool, pods: &[super::super::fixtures::PodBuilder], claims: &[serde_json::Value]) -> Plan {
@@ -54,6 +56,33 @@ fn a_claim_whose_pod_is_ending_goes_with_that_pod() {
             r#""kind":"Pod","name":"web-b","uid":"uid-web-b""#,
         ] {
             assert!(handed[0].contains(part), "{part}: {handed:?}");
+        }
+    }
+}
+
+#[test]
+fn after_a_crash_at_any_write_of_scaling_in_no_claim_is_left() {
+    for reuse in [false, true] {
+        for crash in 0..8 {
+            let mut world = World::new(&json!({
+                "replicas": 2,
+                "scaleStrategy": { "enablePVCReuse": reuse },
+                "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": {} }],
+            }));
+            world.run();
+            world.edit_spec(&json!({ "replicas": 1 }));
+            world.round_of(crash);
+            world.last = Outcome::default();
+            // The Pod is gone before the successor looks.
+            world.cluster.settle();
+            world.run();
+            let claims = world.cluster.all(ObjectKind::PersistentVolumeClaim).map(name_of);
+            let wanted = world.pod_names().into_iter().map(|pod| format!("data-{pod}"));
+            assert_eq!(
+                claims.collect::<Vec<_>>(),
+                wanted.collect::<Vec<_>>(),
+                "reuse {reuse}, crash after {crash} writes"
+            );
         }
     }
 }

@@ -172,7 +172,29 @@ fn a_pod_that_prepares_for_its_update_counts_as_updated_only_with_the_gate() {
 
 #[test]
 fn claims_go_after_their_pod_in_the_same_chain() {
-    let mut set = set(&json!({ "replicas": 0 }));
+    assert_eq!(
+        written_when_deleted(false),
+        ["delete web-a", "delete data-web-a", "delete logs-web-a"]
+    );
+}
+
+#[test]
+fn claims_that_would_wait_for_another_pod_are_given_to_the_one_that_goes_first() {
+    assert_eq!(
+        written_when_deleted(true),
+        [
+            "patch data-web-a",
+            "patch logs-web-a",
+            "delete web-a",
+            "delete data-web-a",
+            "delete logs-web-a"
+        ]
+    );
+}
+
+/// What is written when the only Pod goes, which has two claims.
+fn written_when_deleted(reuse: bool) -> Vec<String> {
+    let mut set = set(&json!({ "replicas": 0, "scaleStrategy": { "enablePVCReuse": reuse } }));
     set["status"] = json!({ "currentRevision": "web-old", "updateRevision": "web-old" });
     let claims = [claim("data", "a"), claim("logs", "a")];
     let observed = from_parts(
@@ -182,12 +204,16 @@ fn claims_go_after_their_pod_in_the_same_chain() {
         &[revision("web-old", 1, &template("nginx:1"))],
     );
     let plan = plan(&observed, &env());
-    let names: Vec<&str> = plan.actions[0].chains[0]
-        .writes
-        .iter()
-        .map(|write| write.action.object().name.as_str())
-        .collect();
-    assert_eq!(names, ["web-a", "data-web-a", "logs-web-a"]);
+    let writes = plan.actions[0].chains[0].writes.iter().map(|write| &write.action);
+    let told = writes.map(|action| {
+        let verb = if matches!(action, Action::Delete { .. }) {
+            "delete"
+        } else {
+            "patch"
+        };
+        format!("{verb} {}", action.object().name)
+    });
+    told.collect()
 }
 
 #[test]

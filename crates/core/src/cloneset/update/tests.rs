@@ -280,3 +280,20 @@ fn a_round_writes_a_part_of_a_large_set_and_the_next_follows_at_once() {
     assert!(updated(&settled).is_empty());
     assert_eq!(settled.wake_after, Some(Duration::ZERO));
 }
+
+#[test]
+fn a_round_that_creates_a_pod_gives_the_others_what_they_need_first() {
+    let pods = [pod("web-a").state("PreparingNormal").ready().on("n"), ready("web-b")];
+    let mut observed = rolled(&json!({}), &pods);
+    let mut set = (*observed.set).clone();
+    set.spec.replicas = Some(3);
+    observed.set = set.into();
+    let plan = plan(&observed, &env());
+    let written: Vec<&str> = plan.writes().map(|action| action.object().name.as_str()).collect();
+    assert_eq!(written.first(), Some(&"web-a"), "{written:?}");
+    assert!(
+        matches!(plan.writes().last(), Some(Action::Create { .. })),
+        "{written:?}"
+    );
+    assert!(updated(&plan).is_empty());
+}

@@ -209,6 +209,10 @@ fn metadata_patch(old: &Value, new: &Value) -> Map<String, Value> {
             (Value::Object(before), Value::Object(after)) => {
                 patch.insert(name.clone(), Value::Object(map_patch(before, after)));
             }
+            // Not the whole map: others have written into it too.
+            (Value::Object(before), Value::Null) => {
+                patch.insert(name.clone(), Value::Object(map_patch(before, &empty)));
+            }
             (before, after) if name == "finalizers" => list_patch(&mut patch, name, before, after),
             (_, after) => {
                 patch.insert(name.clone(), after.clone());

@@ -1,9 +1,17 @@
 //! CloneSets, by theme.
 
+mod bad_input;
 mod basics;
 mod claims;
+mod in_place;
+mod launch;
+mod lifecycle;
 mod partition;
+mod pre_download;
+mod resize;
+mod revisions;
 mod scaling;
+mod status;
 mod update;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,14 +21,22 @@ use kruise_testkit::builders::{Fixture as _, Workload, cloneset};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{super::world::PATIENCE, Scenario, Stage, scenarios};
+use super::{PATIENCE, Scenario, Stage, scenarios};
 
 pub(super) fn all() -> Vec<Scenario> {
     [
+        bad_input::all(),
         basics::all(),
         claims::all(),
+        in_place::all(),
+        launch::all(),
+        lifecycle::all(),
         partition::all(),
+        pre_download::all(),
+        resize::all(),
+        revisions::all(),
         scaling::all(),
+        status::all(),
         update::all(),
     ]
     .into_iter()

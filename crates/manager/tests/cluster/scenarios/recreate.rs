@@ -10,6 +10,7 @@ use kube::{
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 use super::{super::world::PATIENCE, Scenario, Stage, scenarios};
 
@@ -98,7 +99,7 @@ async fn gone(stage: &Stage, name: &str) {
     .await;
 }
 
-async fn given_a_running_pod_then_its_container_restarts_and_the_request_ends_and_goes(stage: Stage) {
+async fn given_a_running_pod_then_its_container_restarts_and_the_request_ends_and_goes(stage: Arc<Stage>) {
     let before = running(&stage).await;
     let made = create(&stage, "again", json!({"ttlSecondsAfterFinished": 2}))
         .await
@@ -136,7 +137,9 @@ async fn given_a_running_pod_then_its_container_restarts_and_the_request_ends_an
     gone(&stage, "again").await;
 }
 
-async fn given_a_grace_period_then_the_pod_is_not_ready_before_its_container_stops_and_ready_afterwards(stage: Stage) {
+async fn given_a_grace_period_then_the_pod_is_not_ready_before_its_container_stops_and_ready_afterwards(
+    stage: Arc<Stage>,
+) {
     let before = running(&stage).await;
     create(&stage, "drained", json!({"strategy": {"unreadyGracePeriodSeconds": 2}}))
         .await
@@ -162,7 +165,7 @@ async fn given_a_grace_period_then_the_pod_is_not_ready_before_its_container_sto
     assert_eq!(condition(&after, "KruisePodReady"), "True");
 }
 
-async fn given_a_request_that_is_deleted_meanwhile_then_the_pod_is_ready_again(stage: Stage) {
+async fn given_a_request_that_is_deleted_meanwhile_then_the_pod_is_ready_again(stage: Arc<Stage>) {
     running(&stage).await;
     create(
         &stage,
@@ -180,7 +183,7 @@ async fn given_a_request_that_is_deleted_meanwhile_then_the_pod_is_ready_again(s
     stage.until_pod("web", "it is ready again", is_ready).await;
 }
 
-async fn given_a_container_that_does_not_come_back_then_the_deadline_ends_the_request(stage: Stage) {
+async fn given_a_container_that_does_not_come_back_then_the_deadline_ends_the_request(stage: Arc<Stage>) {
     running(&stage).await;
     stage.script_pod("web", "never-ready.main", Some("true")).await;
     create(&stage, "late", json!({"activeDeadlineSeconds": 4}))
@@ -197,7 +200,7 @@ async fn given_a_container_that_does_not_come_back_then_the_deadline_ends_the_re
     assert_eq!(done.data["status"]["containerRecreateStates"][0]["phase"], "Recreating");
 }
 
-async fn given_a_pod_that_goes_meanwhile_then_the_request_ends(stage: Stage) {
+async fn given_a_pod_that_goes_meanwhile_then_the_request_ends(stage: Arc<Stage>) {
     running(&stage).await;
     create(&stage, "silent-gone", json!({})).await.unwrap();
     stage.delete_pod("web").await;
@@ -208,7 +211,7 @@ async fn given_a_pod_that_goes_meanwhile_then_the_request_ends(stage: Stage) {
     assert_eq!(done.data["status"]["message"], "pod has gone");
 }
 
-async fn given_what_does_not_fit_the_pod_then_it_is_refused_with_its_field(stage: Stage) {
+async fn given_what_does_not_fit_the_pod_then_it_is_refused_with_its_field(stage: Arc<Stage>) {
     running(&stage).await;
     for (spec, told) in [
         (
@@ -252,7 +255,7 @@ async fn given_what_does_not_fit_the_pod_then_it_is_refused_with_its_field(stage
     }
 }
 
-async fn given_a_user_of_the_first_version_then_what_the_kubelet_says_is_in_an_annotation(stage: Stage) {
+async fn given_a_user_of_the_first_version_then_what_the_kubelet_says_is_in_an_annotation(stage: Arc<Stage>) {
     running(&stage).await;
     create(&stage, "seen", json!({})).await.unwrap();
     until(&stage, "seen", "it has ended", |request| {

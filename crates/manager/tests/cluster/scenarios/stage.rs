@@ -21,7 +21,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::{super::world::PATIENCE, House, film::Film};
+use super::{House, PATIENCE, film::Film};
 
 pub(super) struct Stage {
     house: Arc<OnceCell<House>>,
@@ -40,6 +40,12 @@ impl Stage {
             work,
             house,
         }
+    }
+
+    /// Takes the sets away, so that nobody works for them while the namespace goes.
+    pub(super) async fn clear(&self) {
+        let all = ListParams::default();
+        let _ = self.sets.delete_collection(&DeleteParams::background(), &all).await;
     }
 
     fn house(&self) -> &House {
@@ -108,6 +114,13 @@ impl Stage {
     pub(super) async fn patch_pod(&self, name: &str, patch: Value) -> Pod {
         let params = PatchParams::default();
         self.pods.patch(name, &params, &Patch::Strategic(patch)).await.unwrap()
+    }
+
+    /// The same of its status.
+    pub(super) async fn patch_pod_status(&self, name: &str, patch: Value) {
+        let params = PatchParams::default();
+        let patched = self.pods.patch_status(name, &params, &Patch::Strategic(patch)).await;
+        patched.unwrap();
     }
 
     /// A label for a Pod, or none.

@@ -106,6 +106,23 @@ fn given_new_images_and_metadata_then_the_change_has_them() {
     assert!(change.referenced.is_empty() && change.resources.is_empty());
 }
 
+#[test]
+fn given_no_annotations_any_more_then_only_those_of_the_template_go() {
+    let old = json!({"metadata": {"annotations": {"a": "1", "b": "2"}}, "spec": {"containers": []}});
+    for new in [
+        json!({"metadata": {}}),
+        json!({"metadata": {"annotations": null}}),
+        json!({"metadata": {"annotations": {}}}),
+    ] {
+        let mut new = new;
+        new["spec"] = old["spec"].clone();
+        assert_eq!(
+            Value::Object(change(&old, &new).metadata),
+            json!({"annotations": {"a": null, "b": null}})
+        );
+    }
+}
+
 fn reads(name: &str, path: &str) -> Value {
     json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
 }

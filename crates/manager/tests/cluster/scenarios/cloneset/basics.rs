@@ -1,5 +1,7 @@
 //! A whole life: Pods come, are updated in place and anew, and go.
 
+use std::sync::Arc;
+
 use kube::ResourceExt as _;
 use serde_json::json;
 
@@ -9,7 +11,7 @@ pub(super) fn all() -> Vec<Scenario> {
     scenarios![given_three_replicas_then_pods_come_are_updated_in_place_and_go]
 }
 
-async fn given_three_replicas_then_pods_come_are_updated_in_place_and_go(stage: Stage) {
+async fn given_three_replicas_then_pods_come_are_updated_in_place_and_go(stage: Arc<Stage>) {
     let first = stage.settled(web_in_place(3)).await;
     let status = stage.status("web", json!({"updatedReplicas": 3})).await;
     assert_eq!(first.len(), 3);

@@ -2,7 +2,7 @@
 //!
 //! Nobody provides volumes here. The Pods are bound to a node past the scheduler, which would wait for them.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kruise_testkit::{
@@ -53,7 +53,7 @@ fn claims_of<'a>(pods: impl IntoIterator<Item = &'a String>) -> BTreeSet<String>
     pods.into_iter().map(|pod| format!("data-{pod}")).collect()
 }
 
-async fn given_reuse_and_a_pod_that_somebody_deletes_then_it_returns_with_its_claim(stage: Stage) {
+async fn given_reuse_and_a_pod_that_somebody_deletes_then_it_returns_with_its_claim(stage: Arc<Stage>) {
     let before = stage.settled(with_claims(&stage, 2, true)).await;
     let claims = stage.claims().await;
     assert_eq!(
@@ -83,7 +83,7 @@ async fn given_reuse_and_a_pod_that_somebody_deletes_then_it_returns_with_its_cl
     assert_eq!(after.len(), 2);
 }
 
-async fn given_no_reuse_and_a_pod_that_somebody_deletes_then_its_claim_goes_too(stage: Stage) {
+async fn given_no_reuse_and_a_pod_that_somebody_deletes_then_its_claim_goes_too(stage: Arc<Stage>) {
     let before = names(&stage.settled(with_claims(&stage, 2, false)).await);
     let chosen = before.first().unwrap();
     stage.delete_pod(chosen).await;
@@ -95,11 +95,11 @@ async fn given_no_reuse_and_a_pod_that_somebody_deletes_then_its_claim_goes_too(
     claims_are(&stage, &claims_of(after.keys())).await;
 }
 
-async fn given_scaling_in_then_claims_go_with_their_pods(stage: Stage) {
+async fn given_scaling_in_then_claims_go_with_their_pods(stage: Arc<Stage>) {
     scale_in(&stage, false).await;
 }
 
-async fn given_reuse_and_scaling_in_then_claims_go_with_their_pods(stage: Stage) {
+async fn given_reuse_and_scaling_in_then_claims_go_with_their_pods(stage: Arc<Stage>) {
     scale_in(&stage, true).await;
 }
 
@@ -110,7 +110,7 @@ async fn scale_in(stage: &Stage, reuse: bool) {
     claims_are(stage, &claims_of(left.keys())).await;
 }
 
-async fn given_other_claim_templates_then_only_new_pods_are_different(stage: Stage) {
+async fn given_other_claim_templates_then_only_new_pods_are_different(stage: Arc<Stage>) {
     let before = stage.settled(with_claims(&stage, 2, false)).await;
     stage
         .patch("web", json!({"spec": {"volumeClaimTemplates": claim_template("2Gi")}}))

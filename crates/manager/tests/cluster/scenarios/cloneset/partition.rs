@@ -1,6 +1,6 @@
 //! Rollouts that stop half-way, because they shall.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
 use kruise_testkit::builders::Fixture as _;
@@ -22,7 +22,7 @@ fn of_image(pods: &BTreeMap<String, Pod>, wanted: &str) -> usize {
     pods.values().filter(|pod| image(pod) == wanted).count()
 }
 
-async fn given_a_partition_then_so_many_stay_and_the_current_revision_too(stage: Stage) {
+async fn given_a_partition_then_so_many_stay_and_the_current_revision_too(stage: Arc<Stage>) {
     let set = web_in_place(5).set("/spec/updateStrategy/rollingUpdate/partition", 3);
     let before = stage.settled(set).await;
     let first = stage.status("web", json!({})).await["currentRevision"].clone();
@@ -46,7 +46,7 @@ async fn given_a_partition_then_so_many_stay_and_the_current_revision_too(stage:
     stage.status("web", done).await;
 }
 
-async fn given_a_partition_in_percent_then_one_pod_is_updated_unless_it_is_all(stage: Stage) {
+async fn given_a_partition_in_percent_then_one_pod_is_updated_unless_it_is_all(stage: Arc<Stage>) {
     let set = web_in_place(3).set("/spec/updateStrategy/rollingUpdate/partition", "100%");
     stage.settled(set).await;
     stage.patch("web", to_image("nginx:2")).await;
@@ -61,7 +61,7 @@ async fn given_a_partition_in_percent_then_one_pod_is_updated_unless_it_is_all(s
     assert_eq!(of_image(&stage.pods("web").await, "nginx:2"), 1);
 }
 
-async fn given_scaling_out_during_a_partitioned_rollout_then_both_revisions_grow(stage: Stage) {
+async fn given_scaling_out_during_a_partitioned_rollout_then_both_revisions_grow(stage: Arc<Stage>) {
     let set = web_in_place(4).set("/spec/updateStrategy/rollingUpdate/partition", "50%");
     stage.settled(set).await;
     stage.patch("web", to_image("nginx:2")).await;
@@ -78,7 +78,7 @@ async fn given_scaling_out_during_a_partitioned_rollout_then_both_revisions_grow
     assert_eq!(of_image(&stage.pods("web").await, "nginx:1"), 3);
 }
 
-async fn given_scaling_in_during_a_partitioned_rollout_then_both_revisions_shrink(stage: Stage) {
+async fn given_scaling_in_during_a_partitioned_rollout_then_both_revisions_shrink(stage: Arc<Stage>) {
     let set = web_in_place(6).set("/spec/updateStrategy/rollingUpdate/partition", "50%");
     stage.settled(set).await;
     stage.patch("web", to_image("nginx:2")).await;
@@ -95,7 +95,7 @@ async fn given_scaling_in_during_a_partitioned_rollout_then_both_revisions_shrin
     assert_eq!(of_image(&stage.pods("web").await, "nginx:1"), 1);
 }
 
-async fn given_a_partition_that_is_raised_and_the_gate_then_pods_go_back_in_place(stage: Stage) {
+async fn given_a_partition_that_is_raised_and_the_gate_then_pods_go_back_in_place(stage: Arc<Stage>) {
     let set = web_in_place(4).set("/spec/updateStrategy/rollingUpdate/partition", 1);
     let before = stage.settled(set).await;
     stage.patch("web", to_image("nginx:2")).await;

@@ -1,5 +1,7 @@
 //! How many Pods there are, and which go first.
 
+use std::sync::Arc;
+
 use kruise_testkit::builders::{Fixture as _, PodBuilder};
 use kube::{
     ResourceExt as _,
@@ -23,7 +25,7 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-async fn given_names_and_fewer_replicas_then_exactly_those_go(stage: Stage) {
+async fn given_names_and_fewer_replicas_then_exactly_those_go(stage: Arc<Stage>) {
     let before = names(&stage.settled(web(3)).await);
     let chosen = before.iter().nth(1).unwrap();
     let change = json!({"replicas": 2, "scaleStrategy": {"podsToDelete": [chosen, "never-was"]}});
@@ -54,7 +56,7 @@ async fn given_names_and_fewer_replicas_then_exactly_those_go(stage: Stage) {
 }
 
 /// Whatever the label says.
-async fn given_a_named_pod_and_the_same_replicas_then_it_is_replaced(stage: Stage) {
+async fn given_a_named_pod_and_the_same_replicas_then_it_is_replaced(stage: Arc<Stage>) {
     let before = names(&stage.settled(web(2)).await);
     let chosen = before.first().unwrap();
     stage
@@ -68,7 +70,7 @@ async fn given_a_named_pod_and_the_same_replicas_then_it_is_replaced(stage: Stag
     assert_eq!(after.intersection(&before).count(), 1);
 }
 
-async fn given_a_named_pod_and_surge_then_its_successor_comes_first(stage: Stage) {
+async fn given_a_named_pod_and_surge_then_its_successor_comes_first(stage: Arc<Stage>) {
     let rolling = json!({"maxUnavailable": 0, "maxSurge": 1});
     let set = web(2).set("/spec/updateStrategy/rollingUpdate", rolling);
     // Not ready until we say so, so that the moment in between can be seen.
@@ -87,7 +89,7 @@ async fn given_a_named_pod_and_surge_then_its_successor_comes_first(stage: Stage
     assert!(after.is_subset(&names(&during)), "{after:?}");
 }
 
-async fn given_deletion_costs_then_the_cheapest_goes_but_unready_ones_before(stage: Stage) {
+async fn given_deletion_costs_then_the_cheapest_goes_but_unready_ones_before(stage: Arc<Stage>) {
     let before: Vec<String> = stage.settled(web(4)).await.into_keys().collect();
     let cost = |cost: &str| json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": cost}}});
     stage.patch_pod(&before[0], cost("10")).await;
@@ -110,7 +112,7 @@ async fn given_deletion_costs_then_the_cheapest_goes_but_unready_ones_before(sta
     );
 }
 
-async fn given_a_crowded_zone_then_it_loses_pods_first(stage: Stage) {
+async fn given_a_crowded_zone_then_it_loses_pods_first(stage: Arc<Stage>) {
     let spread = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}}}]);
     let by_hand = |pod: PodBuilder| {
@@ -140,7 +142,7 @@ async fn given_a_crowded_zone_then_it_loses_pods_first(stage: Stage) {
     assert!(left.contains_key(pods.keys().next().unwrap()), "{:?}", names(&left));
 }
 
-async fn given_a_limit_of_unavailable_pods_then_scaling_out_stops_there(stage: Stage) {
+async fn given_a_limit_of_unavailable_pods_then_scaling_out_stops_there(stage: Arc<Stage>) {
     let set = web(0).set("/spec/scaleStrategy/maxUnavailable", 2);
     let set = set.pod(|pod| pod.script("never-ready", "true"));
     stage.create(set).await;
@@ -159,7 +161,7 @@ async fn given_a_limit_of_unavailable_pods_then_scaling_out_stops_there(stage: S
         .await;
 }
 
-async fn given_a_pod_that_leaves_the_selector_then_it_lives_on_alone(stage: Stage) {
+async fn given_a_pod_that_leaves_the_selector_then_it_lives_on_alone(stage: Arc<Stage>) {
     let before = stage.settled(web(2)).await;
     let chosen = before.keys().next().unwrap();
     stage.label_pod(chosen, "app", Some("other")).await;
@@ -181,7 +183,7 @@ async fn given_a_pod_that_leaves_the_selector_then_it_lives_on_alone(stage: Stag
     assert!(stage.pods.get(chosen).await.unwrap().owner_references().is_empty());
 }
 
-async fn given_a_failed_pod_then_it_is_replaced_and_stays(stage: Stage) {
+async fn given_a_failed_pod_then_it_is_replaced_and_stays(stage: Arc<Stage>) {
     let before = stage.settled(web(2)).await;
     let chosen = before.keys().next().unwrap();
     stage.script_pod(chosen, "phase", Some("Failed")).await;
@@ -195,7 +197,7 @@ async fn given_a_failed_pod_then_it_is_replaced_and_stays(stage: Stage) {
 }
 
 /// As an autoscaler does.
-async fn given_a_call_to_the_scale_subresource_then_it_scales(stage: Stage) {
+async fn given_a_call_to_the_scale_subresource_then_it_scales(stage: Arc<Stage>) {
     stage.settled(web(1)).await;
     let scale = stage.sets.get_scale("web").await.unwrap();
     let status = json!(scale.status);

@@ -1,6 +1,6 @@
 //! Rollouts: what is replaced, what stays, and how far it goes.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kruise_testkit::builders::Fixture as _;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn env(image: &str) -> Value {
     ]}}}})
 }
 
-async fn given_a_bad_image_and_one_that_may_be_unavailable_then_one_pod_is_lost_and_no_more(stage: Stage) {
+async fn given_a_bad_image_and_one_that_may_be_unavailable_then_one_pod_is_lost_and_no_more(stage: Arc<Stage>) {
     let set = web(5).set("/spec/updateStrategy/rollingUpdate/maxUnavailable", 1);
     let set = set.pod(|pod| pod.script("pull-error", "nginx:bad"));
     let before = names(&stage.settled(set).await);
@@ -51,7 +51,7 @@ async fn given_a_bad_image_and_one_that_may_be_unavailable_then_one_pod_is_lost_
     stage.status("web", done).await;
 }
 
-async fn given_surge_then_no_pod_goes_before_its_successor_is_available(stage: Stage) {
+async fn given_surge_then_no_pod_goes_before_its_successor_is_available(stage: Arc<Stage>) {
     let strategy = json!({"maxUnavailable": 0, "maxSurge": 1});
     let set = web(3).set("/spec/updateStrategy/rollingUpdate", strategy);
     let before = stage.settled(set).await;
@@ -69,7 +69,7 @@ async fn given_surge_then_no_pod_goes_before_its_successor_is_available(stage: S
     assert!(scenes.iter().any(|scene| scene.len() == 4));
 }
 
-async fn given_a_pause_then_nothing_is_updated_but_scaling_works(stage: Stage) {
+async fn given_a_pause_then_nothing_is_updated_but_scaling_works(stage: Arc<Stage>) {
     let set = web_in_place(4).set("/spec/updateStrategy/rollingUpdate/maxUnavailable", 1);
     // The first Pod is on its way when the pause begins.
     let set = set.pod(|pod| pod.script("ready-delay", "1s"));
@@ -107,7 +107,7 @@ async fn at_image(stage: &Stage, wanted: &str) -> BTreeSet<String> {
         .collect()
 }
 
-async fn given_on_delete_then_pods_are_replaced_when_somebody_deletes_them(stage: Stage) {
+async fn given_on_delete_then_pods_are_replaced_when_somebody_deletes_them(stage: Arc<Stage>) {
     let before = stage
         .settled(web(2).set("/spec/updateStrategy", json!({"type": "OnDelete"})))
         .await;
@@ -136,7 +136,7 @@ async fn given_on_delete_then_pods_are_replaced_when_somebody_deletes_them(stage
     );
 }
 
-async fn given_in_place_only_and_a_change_that_is_not_possible_then_it_says_so_and_touches_nothing(stage: Stage) {
+async fn given_in_place_only_and_a_change_that_is_not_possible_then_it_says_so_and_touches_nothing(stage: Arc<Stage>) {
     let only = "/spec/updateStrategy/rollingUpdate/podUpdatePolicy";
     let before = stage.settled(web(2).set(only, "InPlaceOnly")).await;
     stage.patch("web", env("nginx:1")).await;
@@ -158,7 +158,7 @@ async fn given_in_place_only_and_a_change_that_is_not_possible_then_it_says_so_a
     assert_eq!(uids(&stage.pods("web").await), uids(&before));
 }
 
-async fn given_in_place_only_through_v1alpha1_then_such_a_change_is_refused(stage: Stage) {
+async fn given_in_place_only_through_v1alpha1_then_such_a_change_is_refused(stage: Arc<Stage>) {
     let only = "/spec/updateStrategy/rollingUpdate/podUpdatePolicy";
     stage.settled(web(1).set(only, "InPlaceOnly")).await;
     let refusal = stage
@@ -169,7 +169,7 @@ async fn given_in_place_only_through_v1alpha1_then_such_a_change_is_refused(stag
     assert!(refusal.contains("only allowed to update"), "{refusal}");
 }
 
-async fn given_names_of_others_through_v1alpha1_then_they_are_refused(stage: Stage) {
+async fn given_names_of_others_through_v1alpha1_then_they_are_refused(stage: Arc<Stage>) {
     stage.settled(web(1)).await;
     let other = stage
         .settled(kruise_testkit::builders::cloneset("other").replicas(1))
@@ -181,7 +181,7 @@ async fn given_names_of_others_through_v1alpha1_then_they_are_refused(stage: Sta
     }
 }
 
-async fn given_numbers_that_mean_nothing_then_they_are_refused(stage: Stage) {
+async fn given_numbers_that_mean_nothing_then_they_are_refused(stage: Arc<Stage>) {
     for (field, value) in [
         ("maxUnavailable", json!("5")),
         ("partition", json!("5")),
@@ -196,7 +196,7 @@ async fn given_numbers_that_mean_nothing_then_they_are_refused(stage: Stage) {
     }
 }
 
-async fn given_another_image_of_an_init_container_then_pods_are_made_anew(stage: Stage) {
+async fn given_another_image_of_an_init_container_then_pods_are_made_anew(stage: Arc<Stage>) {
     let init = |set: kruise_testkit::builders::Workload| set.pod(|pod| pod.init_container("first", "busybox:1"));
     let before = stage.settled(init(web_in_place(2))).await;
     let change = json!({"spec": {"template": {"spec": {"initContainers": [{"name": "first", "image": "busybox:2"}]}}}});

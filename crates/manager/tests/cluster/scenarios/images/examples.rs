@@ -1,5 +1,6 @@
 //! The examples of the docs are what they say: the API server takes them without a complaint, and they do their work.
 
+use std::sync::Arc;
 use std::{fs, path::PathBuf};
 
 use kruise_testkit::builders::{Fixture as _, pod};
@@ -20,7 +21,7 @@ fn example(file: &str) -> Value {
     serde_saphyr::from_str(&fs::read_to_string(folder.join(file)).unwrap()).unwrap()
 }
 
-async fn given_the_examples_of_the_docs_then_they_work(stage: Stage) {
+async fn given_the_examples_of_the_docs_then_they_work(stage: Arc<Stage>) {
     let node = stage.node(0);
     known(&stage, std::slice::from_ref(&node)).await;
     let web = pod("web-0").image("nginx:1").label("app", "web");

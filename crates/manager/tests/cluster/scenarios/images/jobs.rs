@@ -6,6 +6,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 use super::{
     PATIENCE, Scenario, Stage, create, gone, image, job, known, node_images, scenarios, status, tag, try_create,
@@ -44,7 +45,7 @@ async fn answer(stage: &Stage, node: &str, image: &str, tag: &str) {
         .unwrap();
 }
 
-async fn given_one_at_a_time_then_at_most_one_node_pulls_and_all_get_their_turn(stage: Stage) {
+async fn given_one_at_a_time_then_at_most_one_node_pulls_and_all_get_their_turn(stage: Arc<Stage>) {
     let nodes = nodes(&stage);
     known(&stage, &nodes).await;
     let (name, image) = image(&stage, "held");
@@ -88,7 +89,7 @@ async fn given_one_at_a_time_then_at_most_one_node_pulls_and_all_get_their_turn(
     assert!(done["completionTime"].is_string());
 }
 
-async fn given_names_then_only_those_that_exist_count_and_the_job_goes_with_its_tags(stage: Stage) {
+async fn given_names_then_only_those_that_exist_count_and_the_job_goes_with_its_tags(stage: Arc<Stage>) {
     let node = stage.node(0);
     known(&stage, std::slice::from_ref(&node)).await;
     let (name, image) = image(&stage, "1");
@@ -113,7 +114,7 @@ async fn given_names_then_only_those_that_exist_count_and_the_job_goes_with_its_
     .await;
 }
 
-async fn given_pods_then_their_nodes_are_chosen_also_of_one_that_comes_later(stage: Stage) {
+async fn given_pods_then_their_nodes_are_chosen_also_of_one_that_comes_later(stage: Arc<Stage>) {
     let nodes = nodes(&stage);
     known(&stage, &nodes).await;
     let place = |name: &str, node: &str| pod(name).image("nginx:1").label("app", "web").on_node(node).build();
@@ -135,7 +136,7 @@ async fn given_pods_then_their_nodes_are_chosen_also_of_one_that_comes_later(sta
     status(&stage, "ImagePullJob", "pods", &json!({"desired": 2})).await;
 }
 
-async fn given_an_image_that_cannot_be_pulled_then_the_nodes_are_named(stage: Stage) {
+async fn given_an_image_that_cannot_be_pulled_then_the_nodes_are_named(stage: Arc<Stage>) {
     let mut nodes = nodes(&stage);
     known(&stage, &nodes).await;
     let (_, image) = image(&stage, "bad");
@@ -152,7 +153,7 @@ async fn given_an_image_that_cannot_be_pulled_then_the_nodes_are_named(stage: St
     assert_eq!(done["failedNodes"], json!(nodes));
 }
 
-async fn given_two_jobs_for_one_tag_then_both_own_it_and_the_first_keeps_it(stage: Stage) {
+async fn given_two_jobs_for_one_tag_then_both_own_it_and_the_first_keeps_it(stage: Arc<Stage>) {
     let node = stage.node(1);
     known(&stage, std::slice::from_ref(&node)).await;
     let (name, image) = image(&stage, "1");
@@ -180,7 +181,7 @@ async fn given_two_jobs_for_one_tag_then_both_own_it_and_the_first_keeps_it(stag
     assert_eq!(tag(&images, &name)["ownerReferences"][0]["name"], "one");
 }
 
-async fn given_jobs_that_cannot_be_then_they_are_refused_with_their_field(stage: Stage) {
+async fn given_jobs_that_cannot_be_then_they_are_refused_with_their_field(stage: Arc<Stage>) {
     for (spec, told) in [
         (
             json!({"image": "NGINX"}),
@@ -230,7 +231,7 @@ async fn given_jobs_that_cannot_be_then_they_are_refused_with_their_field(stage:
     .await;
 }
 
-async fn given_a_cloneset_that_is_updated_then_images_are_pulled_ahead_and_the_jobs_go(stage: Stage) {
+async fn given_a_cloneset_that_is_updated_then_images_are_pulled_ahead_and_the_jobs_go(stage: Arc<Stage>) {
     known(&stage, &nodes(&stage)).await;
     let (_, first) = image(&stage, "1");
     let (name, second) = image(&stage, "2");

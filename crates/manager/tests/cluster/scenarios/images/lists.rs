@@ -1,6 +1,7 @@
 //! ImageListPullJobs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kruise_testkit::eventually::{NotYet, eventually};
 use kube::{
@@ -40,7 +41,7 @@ async fn until_jobs(
     .await
 }
 
-async fn given_a_list_then_each_image_has_a_job_that_follows_the_list(stage: Stage) {
+async fn given_a_list_then_each_image_has_a_job_that_follows_the_list(stage: Arc<Stage>) {
     let node = stage.node(2);
     known(&stage, std::slice::from_ref(&node)).await;
     let (_, held) = image(&stage, "held");
@@ -102,7 +103,7 @@ async fn given_a_list_then_each_image_has_a_job_that_follows_the_list(stage: Sta
     assert!(done["completionTime"].is_string());
 }
 
-async fn given_lists_that_cannot_be_then_they_are_refused_with_their_field(stage: Stage) {
+async fn given_lists_that_cannot_be_then_they_are_refused_with_their_field(stage: Arc<Stage>) {
     let many: Vec<String> = (0..256).map(|number| format!("image-{number}")).collect();
     for (images, told) in [
         (

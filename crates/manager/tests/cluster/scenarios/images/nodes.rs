@@ -6,6 +6,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 use super::{Scenario, Stage, create, image, job, node_images, scenarios, status, tag, until_node};
 
@@ -38,7 +39,7 @@ async fn join(stage: &Stage, name: &str, labels: &Value) -> Api<Node> {
     nodes
 }
 
-async fn given_a_ready_node_then_its_images_have_its_labels_and_go_with_it(stage: Stage) {
+async fn given_a_ready_node_then_its_images_have_its_labels_and_go_with_it(stage: Arc<Stage>) {
     let (name, other) = (
         format!("{}-a", stage.namespace()),
         format!("{}-virtual", stage.namespace()),
@@ -69,7 +70,7 @@ async fn given_a_ready_node_then_its_images_have_its_labels_and_go_with_it(stage
     until_node(&stage, &name, "they go with the node", Value::is_null).await;
 }
 
-async fn given_a_tag_made_by_hand_then_it_needs_a_time_to_live_and_goes_after_it(stage: Stage) {
+async fn given_a_tag_made_by_hand_then_it_needs_a_time_to_live_and_goes_after_it(stage: Arc<Stage>) {
     let name = format!("{}-b", stage.namespace());
     let nodes = join(&stage, &name, &json!({})).await;
     until_node(&stage, &name, "it has images", Value::is_object).await;
@@ -95,7 +96,7 @@ async fn given_a_tag_made_by_hand_then_it_needs_a_time_to_live_and_goes_after_it
     nodes.delete(&name, &DeleteParams::default()).await.unwrap();
 }
 
-async fn given_a_job_that_never_ends_then_a_node_that_joins_is_served(stage: Stage) {
+async fn given_a_job_that_never_ends_then_a_node_that_joins_is_served(stage: Arc<Stage>) {
     let (name, image) = image(&stage, "1");
     let set = stage.namespace().to_owned();
     let spec = json!({"selector": {"matchLabels": {"set": set}}, "completionPolicy": {"type": "Never"}});

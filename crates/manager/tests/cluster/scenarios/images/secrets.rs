@@ -7,6 +7,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 use super::{PATIENCE, Scenario, Stage, create, image, job, known, scenarios, status, until_node};
 
@@ -41,7 +42,7 @@ fn secret(text: &str) -> Value {
     json!({"metadata": {"name": "login"}, "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": text}})
 }
 
-async fn given_two_jobs_with_a_secret_then_they_share_a_copy_that_goes_with_the_last(stage: Stage) {
+async fn given_two_jobs_with_a_secret_then_they_share_a_copy_that_goes_with_the_last(stage: Arc<Stage>) {
     let node = stage.node(3);
     known(&stage, std::slice::from_ref(&node)).await;
     let secrets = stage.api::<Secret>();

@@ -1,0 +1,57 @@
+//! The controllers alone, for one namespace: no process around them, no lease, no webhooks. They start quickly, and many sets of them run at once.
+
+use std::sync::Arc;
+
+use kruise_manager::{Settings, controllers, platform::Platform};
+use kruise_runtime::{
+    admin::Plans, client, flags::parse, lease::Leadership, shutdown::CancellationToken, writer::WriterMetrics,
+};
+use kruise_testkit::{cluster, faults::Faults};
+use prometheus::Registry;
+use tokio::task::JoinSet;
+
+use super::chart::config;
+
+/// Run until they are stopped.
+pub(super) struct Controllers {
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Controllers {
+    /// They write through these faults. Events are not told: they are writes too, and come at no certain time.
+    pub(super) async fn start(namespace: &str, faults: &Faults) -> Self {
+        let flags = parse(["manager".to_owned(), format!("--namespace={namespace}")]).unwrap();
+        let settings = Arc::new(Settings::read(flags, |_| None).unwrap());
+        let client = faults.client_of(config(&cluster::kubeconfig()).await);
+        let registry = Registry::new();
+        let writes = WriterMetrics::new(&registry).unwrap();
+        let version = client::version(&client, "the test's".to_owned()).await.unwrap();
+        let always = Leadership::always();
+        let built = Platform::new(&settings, client, version, Plans::default(), always, &writes, &registry);
+        let (mut platform, _events) = built.unwrap();
+        let parts = controllers::build(&mut platform);
+        let cache = platform.into_cache();
+        let (stop, synced) = (CancellationToken::new(), cache.syncing());
+        let mut tasks = JoinSet::new();
+        let stopped = stop.clone();
+        tasks.spawn(async move { drop(cache.run(stopped).await) });
+        let stopped = stop.clone();
+        tasks.spawn(async move {
+            let patience = settings.flags.api.controller_cache_sync_timeout;
+            tokio::select! {
+                synced = synced.within(patience) => drop(synced),
+                () = stopped.cancelled() => {}
+            }
+            let running = parts.into_iter().map(|part| part.run(stopped.clone()));
+            futures::future::join_all(running).await;
+        });
+        Self { stop, tasks }
+    }
+
+    /// Ends them; what is in flight is cut off when their world has ended before, see [`Faults::crash`].
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        self.tasks.join_all().await;
+    }
+}
