@@ -158,7 +158,7 @@ fn node_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &P
             wanted,
             args,
             // These tests mostly wait for kubelets, so more of them run at once than there are cores.
-            &[(cluster::NODES_KUBECONFIG, &kubeconfig), ("RUST_TEST_THREADS", "12")],
+            &[(cluster::NODES_KUBECONFIG, &kubeconfig), ("RUST_TEST_THREADS", "24")],
             totals,
             progress,
         );

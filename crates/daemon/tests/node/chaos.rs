@@ -20,7 +20,7 @@ use super::{
     world::{NODES, Node, cluster_folder, kubectl},
 };
 
-const DEADLINE: Duration = Duration::from_mins(10);
+const DEADLINE: Duration = Duration::from_mins(18);
 const ROUNDS: u8 = 4;
 const KILLS_IN_A_ROUND: u8 = 5;
 /// The longest time between two kills.

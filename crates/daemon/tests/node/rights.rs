@@ -60,7 +60,7 @@ fn refused<T: std::fmt::Debug>(what: &str, result: kube::Result<T>) {
 
 #[test]
 fn given_the_token_of_the_daemon_then_it_opens_what_is_needed_and_nothing_else() {
-    run_test(Duration::from_mins(3), async {
+    run_test(Duration::from_mins(6), async {
         let node = Node::new("node1").await;
         let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "node1", "containers": [{"name": "main", "image": "busybox:1.36"}]}});
         let pod: Pod = serde_json::from_value(pod).unwrap();

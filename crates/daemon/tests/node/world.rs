@@ -54,10 +54,14 @@ impl Node {
         Self::with(name, turn).await
     }
 
-    /// While this lives, no other test works on any node.
+    /// While this lives, no other test works on any node. Asks instead of standing in line, where others would wait behind it.
     pub(super) async fn alone(name: &'static str) -> Self {
-        let turn = Turn::Alone(Arc::clone(&NODES_IN_USE).write_owned().await);
-        Self::with(name, turn).await
+        let turn = eventually(6 * PATIENCE, "nobody else uses the nodes", || async {
+            let free = Arc::clone(&NODES_IN_USE).try_write_owned();
+            free.map_err(|error| NotYet::new(error.to_string()))
+        })
+        .await;
+        Self::with(name, Turn::Alone(turn)).await
     }
 
     async fn with(name: &'static str, turn: Turn) -> Self {
