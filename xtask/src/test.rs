@@ -157,7 +157,8 @@ fn node_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &P
         run_all(
             wanted,
             args,
-            &[(cluster::NODES_KUBECONFIG, &kubeconfig)],
+            // These tests mostly wait for kubelets, so more of them run at once than there are cores.
+            &[(cluster::NODES_KUBECONFIG, &kubeconfig), ("RUST_TEST_THREADS", "24")],
             totals,
             progress,
         );
@@ -224,6 +225,8 @@ impl up::Args {
             no_install: false,
             existing: false,
             image: None,
+            // Turns on ImagePullJobGate, too.
+            set: vec!["featureGates=PreDownloadImageForInPlaceUpdate=true".to_owned()],
         }
     }
 }

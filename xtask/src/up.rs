@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Where to push the image for --existing: a repository that the cluster can pull from.
     #[arg(long, value_name = "REPOSITORY")]
     pub image: Option<String>,
+    /// Values for the chart beside its own, as with helm; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -73,10 +76,11 @@ pub(crate) fn bring_up(args: &Args, progress: &Progress) -> Result<Instance> {
         let image = product::build("local", progress)?;
         let tag = product::tag(&image);
         instance.registry().put(product::REPOSITORY, &tag, &image)?;
-        let values = [
+        let mut values = vec![
             format!("manager.image.repository={}", product::REPOSITORY),
             format!("manager.image.tag={tag}"),
         ];
+        values.extend(args.set.iter().cloned());
         install::chart(
             Some(&instance.kubeconfig()),
             &kubernetes.part("kubectl"),
@@ -84,7 +88,7 @@ pub(crate) fn bring_up(args: &Args, progress: &Progress) -> Result<Instance> {
             progress,
         )?;
     } else {
-        beside_the_cluster(&instance, &kubernetes, progress)?;
+        beside_the_cluster(&instance, &kubernetes, &args.set, progress)?;
     }
     Ok(instance)
 }
@@ -122,11 +126,14 @@ fn simulate(instance: &Instance, count: u32, progress: &Progress) -> Result<()> 
 }
 
 /// Without real nodes nothing can run in the cluster: the chart brings everything but Pods, and one manager runs here.
-fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, progress: &Progress) -> Result<()> {
+fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, set: &[String], progress: &Progress) -> Result<()> {
     if instance.status().get("simulated-nodes").is_none_or(|runs| !runs) {
         simulate(instance, 3, progress)?;
     }
-    let values = ["manager.replicas=0", "daemon.nodeSelector.kruise-rs/no-real-nodes=true"].map(str::to_owned);
+    let mut values = ["manager.replicas=0", "daemon.nodeSelector.kruise-rs/no-real-nodes=true"]
+        .map(str::to_owned)
+        .to_vec();
+    values.extend(set.iter().cloned());
     install::chart(
         Some(&instance.kubeconfig()),
         &kubernetes.part("kubectl"),
@@ -183,10 +190,11 @@ fn existing(args: &Args, progress: &Progress) -> Result<()> {
     progress.step(&format!("Pushing {repository}:{tag}"), |_| {
         registry::push(&image, &format!("{repository}:{tag}"))
     })?;
-    let values = [
+    let mut values = vec![
         format!("manager.image.repository={repository}"),
         format!("manager.image.tag={tag}"),
     ];
+    values.extend(args.set.iter().cloned());
     install::chart(None, &kubectl, &values, progress)?;
     println!("kruise is installed in the current cluster; `helm uninstall kruise -n default` removes it");
     Ok(())

@@ -1,11 +1,16 @@
 //! The installed daemon on real nodes: a real kubelet, a real containerd, real images.
 //!
-//! All tests share the cluster of the run; each works on a node of its own. What the manager does in a cluster the tests do by hand where they
-//! can, so that a failure here is one of the daemon.
+//! All tests share the cluster of the run, where the chart has put manager and daemons. `images` and `recreate` do by hand what the manager would, so that a
+//! failure there is one of the daemon; the others ask for what users ask for and look at what the nodes do.
 
 mod node {
+    mod chaos;
     mod images;
+    mod jobs;
     mod recreate;
+    mod registry;
+    mod requests;
+    mod rights;
     mod update;
     mod world;
 }

@@ -332,6 +332,25 @@ impl Instance {
     }
 }
 
+/// Starts what is missing of one node. For tests that end parts of a node while the command that runs them holds the cluster.
+pub fn repair_node(folder: &Path, number: u8) -> Result<()> {
+    let shape = shape_in(folder).with_context(|| format!("{} is no cluster", folder.display()))?;
+    let name = folder
+        .file_name()
+        .and_then(|name| name.to_str())
+        .context("a cluster without a name")?;
+    let slot = shape.slot.context("the cluster has no real nodes")?;
+    Node {
+        number,
+        folder,
+        network: Network::new(name, slot),
+        group: Group::of(name),
+        kubernetes: &Kubernetes::provide(&shape.kubernetes, &Progress::quiet())?,
+        processes: &Processes::below(folder)?,
+    }
+    .start()
+}
+
 /// What the caller of [`Instance::up`] asks for; what is left open stays as it is, or gets its default.
 #[derive(Debug, Clone)]
 pub struct Wanted {

@@ -9,10 +9,14 @@
 //! Each node has a namespace too, so that a Pod on the host network has its node's ports for itself. Only the small network
 //! between the machine and the control plane differs from cluster to cluster.
 
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::shell;
 
@@ -163,6 +167,22 @@ impl Network {
 /// A node as the control plane and the other nodes see it.
 pub fn node_address(node: u8) -> String {
     format!("10.89.0.{}", 10 + u16::from(node))
+}
+
+/// A socket that listens on the network of a node and is served by this process: a server that only that node sees.
+pub fn listen_on_node(cluster: &str, node: u8, address: SocketAddr) -> Result<TcpListener> {
+    let network = Network::new(cluster, 0);
+    let file = format!("/run/netns/{}", network.node_namespace(node));
+    // A socket stays where it was made; only the thread that makes it has to go there.
+    let made = std::thread::spawn(move || -> Result<TcpListener> {
+        let space = File::open(&file).with_context(|| format!("cannot open {file}"))?;
+        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;
+        let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    made.join()
+        .unwrap_or_else(|_| bail!("the thread that listens has ended"))
 }
 
 /// Enters only the network: `ip netns exec` would remount `/sys` and hide the cgroups from the kubelet.

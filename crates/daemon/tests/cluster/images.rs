@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Secret;
 use kruise_cri::{
     Credentials,
-    fake::{FakeRuntime, Pullable},
+    fake::{Ends, FakeRuntime, Pullable},
 };
 use kruise_testkit::{
     eventually::{NotYet, consistently, eventually, run_test},
@@ -13,6 +13,7 @@ use kruise_testkit::{
 };
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
+use tonic::Code;
 
 use super::world::{Node, PATIENCE, SECRETS, tag_of};
 
@@ -272,6 +273,27 @@ fn given_what_cannot_be_pulled_then_it_fails_with_a_clear_message_and_the_others
             assert!(failed["message"].as_str().unwrap().contains(part), "{failed}");
         }
         node.tag_becomes("good", "1", "Succeeded", 0).await;
+        daemon.stop().await;
+    });
+}
+
+#[test]
+fn given_a_full_disk_then_the_status_says_so_and_the_next_attempt_works_when_there_is_room() {
+    run_test(DEADLINE, async {
+        let node = Node::new("full").await;
+        can_be_pulled(&node.runtime, "big:1", Pullable::default());
+        let full = "failed to extract layer: write /var/lib/containerd/x: no space left on device";
+        let ends = [Ends::With(Code::Unknown, full), Ends::With(Code::Unknown, full)];
+        node.runtime.next("PullImage", ends);
+        let daemon = node.daemon(&[]).await;
+        node.ask_for(&json!({"big": {"tags": [tag("1", 0, 1, 60)]}})).await;
+        let failed = node.tag_becomes("big", "1", "Failed", 0).await;
+        assert_eq!(
+            failed["message"],
+            format!("Failed to pull image reference \"big:1\": rpc error: code = Unknown desc = {full}")
+        );
+        node.ask_for(&json!({"big": {"tags": [tag("1", 1, 0, 60)]}})).await;
+        node.tag_becomes("big", "1", "Succeeded", 1).await;
         daemon.stop().await;
     });
 }

@@ -1,12 +1,20 @@
 //! The cluster, its daemons, and their processes.
 
-use std::time::Duration;
+use std::{
+    path::PathBuf,
+    process::Command,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kruise_testkit::{
     cluster,
     eventually::{NotYet, eventually, not_yet},
+    kubernetes::{DEFAULT_VERSION, Kubernetes},
     namespace::{self, FreshNamespace},
+    progress::Progress,
+    shell,
 };
 use kube::{
     Api, Client, Resource,
@@ -15,31 +23,81 @@ use kube::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 /// A busy machine pulls and starts slowly.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
-const SYSTEM: &str = "kruise-system";
+pub(super) const SYSTEM: &str = "kruise-system";
+/// The nodes of the cluster, the first has number 1.
+pub(super) const NODES: [&str; 3] = ["node1", "node2", "node3"];
+
+/// Tests that end parts of the nodes have them for themselves; all others share them.
+static NODES_IN_USE: LazyLock<Arc<RwLock<()>>> = LazyLock::new(Arc::default);
+
+#[allow(dead_code)] // only held
+enum Turn {
+    Shared(OwnedRwLockReadGuard<()>),
+    Alone(OwnedRwLockWriteGuard<()>),
+}
 
 /// One node of the cluster, and a namespace for what runs there.
 pub(super) struct Node {
     pub(super) client: Client,
     pub(super) name: &'static str,
-    pub(super) space: FreshNamespace,
+    pub(super) space: Arc<FreshNamespace>,
+    turn: Arc<Turn>,
 }
 
 impl Node {
     pub(super) async fn new(name: &'static str) -> Self {
+        let turn = Turn::Shared(Arc::clone(&NODES_IN_USE).read_owned().await);
+        Self::with(name, turn).await
+    }
+
+    /// While this lives, no other test works on any node. Asks instead of standing in line, where others would wait behind it.
+    pub(super) async fn alone(name: &'static str) -> Self {
+        let turn = eventually(6 * PATIENCE, "nobody else uses the nodes", || async {
+            let free = Arc::clone(&NODES_IN_USE).try_write_owned();
+            free.map_err(|error| NotYet::new(error.to_string()))
+        })
+        .await;
+        Self::with(name, Turn::Alone(turn)).await
+    }
+
+    async fn with(name: &'static str, turn: Turn) -> Self {
         let client = cluster::nodes_client().await;
         let space = namespace::fresh(&client, &format!("daemon-{name}")).await.unwrap();
-        Self { client, name, space }
+        let this = Self {
+            client,
+            name,
+            space: Arc::new(space),
+            turn: Arc::new(turn),
+        };
+        // The manager makes them half a minute after a node has become ready; jobs choose among them.
+        eventually(PATIENCE, "every node has a NodeImage", || async {
+            let found = this.images().list(&ListParams::default()).await?.items.len();
+            (found >= NODES.len())
+                .then_some(())
+                .ok_or_else(|| NotYet::new(format!("{found} NodeImages")))
+        })
+        .await;
+        this
+    }
+
+    /// Another node, with the same namespace.
+    pub(super) fn other(&self, name: &'static str) -> Self {
+        Self {
+            client: self.client.clone(),
+            name,
+            space: Arc::clone(&self.space),
+            turn: Arc::clone(&self.turn),
+        }
     }
 
     /// The Pod of the node's daemon.
     pub(super) async fn daemon(&self) -> Pod {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), SYSTEM);
-        let list = ListParams::default()
-            .labels("control-plane=daemon")
-            .fields(&format!("spec.nodeName={}", self.name));
+        let list = self.daemons();
         eventually(PATIENCE, "the daemon is ready", || async {
             let mut found = pods.list(&list).await?.items;
             found.retain(|pod| pod.metadata.deletion_timestamp.is_none() && is_ready(pod));
@@ -48,17 +106,23 @@ impl Node {
         .await
     }
 
-    /// The process of the node's daemon, found by the control group of its Pod.
+    /// The process of the node's daemon.
     pub(super) async fn daemon_process(&self) -> u32 {
-        let uid = self.daemon().await.metadata.uid.unwrap();
-        let found = std::fs::read_dir("/proc").unwrap().find_map(|entry| {
-            let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-            let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-            let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
-            let ours = groups.contains(&uid) || groups.contains(&uid.replace('-', "_"));
-            (ours && command.starts_with("/kruise-daemon")).then_some(pid)
-        });
-        found.expect("the daemon's process")
+        let daemon = self.daemon().await;
+        process_of(&daemon).expect("the daemon's process")
+    }
+
+    /// The same, when there is one right now.
+    pub(super) async fn running_daemon(&self) -> Option<u32> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), SYSTEM);
+        let found = pods.list(&self.daemons()).await.unwrap().items;
+        found.iter().find_map(process_of)
+    }
+
+    fn daemons(&self) -> ListParams {
+        ListParams::default()
+            .labels("control-plane=daemon")
+            .fields(&format!("spec.nodeName={}", self.name))
     }
 
     /// Ends the daemon the hard way. The kubelet starts it again.
@@ -150,7 +214,39 @@ impl Node {
     }
 }
 
-fn is_ready(pod: &Pod) -> bool {
+/// The process of a daemon, found by the control group of its Pod.
+fn process_of(daemon: &Pod) -> Option<u32> {
+    let uid = daemon.metadata.uid.clone()?;
+    std::fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        let ours = groups.contains(&uid) || groups.contains(&uid.replace('-', "_"));
+        (ours && command.starts_with("/kruise-daemon")).then_some(pid)
+    })
+}
+
+/// Runs kubectl and returns what it said.
+pub(super) fn kubectl(args: &[&str]) -> String {
+    let kubernetes = Kubernetes::provide(DEFAULT_VERSION, &Progress::quiet()).unwrap();
+    let mut command = Command::new(kubernetes.part("kubectl"));
+    command.arg("--kubeconfig").arg(cluster::nodes_kubeconfig()).args(args);
+    shell::run(&mut command).unwrap()
+}
+
+/// The folder with all that the cluster owns.
+pub(super) fn cluster_folder() -> PathBuf {
+    let mut folder = cluster::nodes_kubeconfig();
+    folder.pop();
+    folder
+}
+
+pub(super) fn cluster_name() -> String {
+    let folder = cluster_folder();
+    folder.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+pub(super) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions
         .into_iter()
