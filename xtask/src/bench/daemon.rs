@@ -280,6 +280,7 @@ async fn restarts(client: &Client, runtime: &Runtime) -> Result<Vec<Duration>> {
         let name = format!("restart-{number}");
         let (uid, id) = running(&pods, &name).await?;
         let request = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest",
             "metadata": {
                 "name": name,
                 "labels": {
