@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: what the product costs, measured on this machine.
 //!
-//! Each scenario prints a table; `--json` writes the same figures to a file. Figures belong here and never into a test, which
-//! would fail on a slow machine.
+//! Each scenario prints a table. `--report` keeps the figures and writes them as a page, too. Figures belong here and never into
+//! a test, which would fail on a slow machine; what a test can hold are ratios within one run: `--check`.
 
 mod bare;
 mod cloneset;
@@ -12,6 +12,7 @@ mod many_nodes;
 mod platform;
 mod program;
 mod reviews;
+mod score;
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,9 +21,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use kruise_testkit::progress::Progress;
-use serde_json::{Value, json};
 
 use crate::product;
+use score::{Chapter, Score};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Scenario {
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return optimised();
     }
     let progress = Progress::shown();
-    let report = match args.scenario {
+    let chapter: Chapter = match args.scenario {
         Scenario::Decode => {
             if args.json.is_some() {
                 bail!("`decode` prints a table only");
@@ -64,9 +65,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Scenario::Cloneset => cloneset::run(args.pods, &progress)?,
         Scenario::Daemon => daemon::run(&progress)?,
     };
-    report.print();
+    chapter.print();
     if let Some(path) = &args.json {
-        fs::write(path, format!("{:#}\n", report.json()))
+        let score = Score {
+            chapters: vec![chapter],
+            ..Score::default()
+        };
+        fs::write(path, format!("{}\n", serde_json::to_string_pretty(&score)?))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
@@ -92,77 +97,4 @@ fn follow(command: &mut Command) -> Result<()> {
         bail!("the benchmark ended with {status}");
     }
     Ok(())
-}
-
-/// Figures with the goals they are held against.
-#[derive(Debug, Default)]
-struct Report {
-    rows: Vec<Row>,
-}
-
-#[derive(Debug)]
-struct Row {
-    measure: String,
-    value: f64,
-    unit: &'static str,
-    goal: Option<Goal>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Goal {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-impl Report {
-    fn add(&mut self, measure: impl Into<String>, value: f64, unit: &'static str) {
-        self.row(measure.into(), value, unit, None);
-    }
-
-    /// A figure that has to stay below its goal.
-    fn at_most(&mut self, measure: impl Into<String>, value: f64, unit: &'static str, goal: f64) {
-        self.row(measure.into(), value, unit, Some(Goal::AtMost(goal)));
-    }
-
-    /// A figure that has to reach its goal.
-    fn at_least(&mut self, measure: impl Into<String>, value: f64, unit: &'static str, goal: f64) {
-        self.row(measure.into(), value, unit, Some(Goal::AtLeast(goal)));
-    }
-
-    fn row(&mut self, measure: String, value: f64, unit: &'static str, goal: Option<Goal>) {
-        self.rows.push(Row {
-            measure,
-            value,
-            unit,
-            goal,
-        });
-    }
-
-    fn print(&self) {
-        println!("{:<56}{:>12} {:<12}{:>10}", "measure", "value", "unit", "goal");
-        for row in &self.rows {
-            let goal = match row.goal {
-                None => String::new(),
-                Some(Goal::AtMost(goal)) => format!("≤ {goal}{}", if row.value <= goal { "" } else { "  missed" }),
-                Some(Goal::AtLeast(goal)) => format!("≥ {goal}{}", if row.value >= goal { "" } else { "  missed" }),
-            };
-            println!("{:<56}{:>12.3} {:<12}{:>10}", row.measure, row.value, row.unit, goal);
-        }
-    }
-
-    fn json(&self) -> Value {
-        self.rows
-            .iter()
-            .map(|row| {
-                let (at_most, at_least) = match row.goal {
-                    Some(Goal::AtMost(goal)) => (Some(goal), None),
-                    Some(Goal::AtLeast(goal)) => (None, Some(goal)),
-                    None => (None, None),
-                };
-                json!({
-                    "measure": row.measure, "value": row.value, "unit": row.unit, "atMost": at_most, "atLeast": at_least,
-                })
-            })
-            .collect()
-    }
 }

@@ -45,7 +45,14 @@ pub(crate) struct Args {
 struct Totals {
     passed: usize,
     failed: usize,
-    failures: Vec<String>,
+    failures: Vec<Failure>,
+}
+
+/// What failed, to be said once more at the very end: there it is found, and logs are often cut to their end.
+#[derive(Debug)]
+struct Failure {
+    name: String,
+    words: String,
 }
 
 impl Totals {
@@ -59,7 +66,10 @@ impl Totals {
     fn fail(&mut self, name: &str, why: &str) {
         eprintln!("{why}");
         self.failed += 1;
-        self.failures.push(name.to_owned());
+        self.failures.push(Failure {
+            name: name.to_owned(),
+            words: shell::tail(why, 24),
+        });
     }
 }
 
@@ -87,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("no test matches {:?}", args.filter.as_deref().unwrap_or_default());
     }
     for failure in &totals.failures {
-        println!("failed: {failure}");
+        println!("failed: {}\n{}", failure.name, failure.words);
     }
     println!("all done in {}", seconds(started.elapsed()));
     println!("{} passed, {} failed", totals.passed, totals.failed);
@@ -196,7 +206,10 @@ fn run_all(wanted: &[&Binary], args: &Args, environment: &[(&str, &str)], totals
         let outcome = outcome.unwrap_or_else(|failed| {
             eprintln!("{}", failed.output);
             let _ = std::io::stderr().flush();
-            totals.failures.push(name);
+            totals.failures.push(Failure {
+                name,
+                words: failed.failures(),
+            });
             failed
         });
         totals.passed += outcome.passed;

@@ -19,17 +19,17 @@ use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::Report;
 use super::bare::{self, Bare};
 use super::manager::{Manager, Webhooks};
 use super::platform::{self, MEGABYTE};
+use super::score::Chapter;
 use crate::product;
 
 pub(super) const FIRST_IMAGE: &str = "registry.example/app:1";
 const SECOND_IMAGE: &str = "registry.example/app:2";
 const PATIENCE: Duration = Duration::from_mins(10);
 
-pub(super) fn run(pods: usize, progress: &Progress) -> Result<Report> {
+pub(super) fn run(pods: usize, progress: &Progress) -> Result<Chapter> {
     let programs = progress.step("Building the release programs", |step| {
         product::compile("release", step)
     })?;
@@ -65,7 +65,7 @@ async fn crowd(kubeconfig: &Path) -> Result<()> {
 }
 
 /// What a manager takes that starts in a cluster with many Pods.
-fn settled(program: &Path, kubeconfig: &Path, report: &mut Report) -> Result<()> {
+fn settled(program: &Path, kubeconfig: &Path, report: &mut Chapter) -> Result<()> {
     let mut manager = Manager::start(program, kubeconfig, Webhooks::Address, &[])?;
     manager.ready()?;
     let cached = || manager.metric("kruise_cache_objects", |labels| labels.contains("\"pods\""));
@@ -84,7 +84,7 @@ fn settled(program: &Path, kubeconfig: &Path, report: &mut Report) -> Result<()>
 }
 
 /// How long the planner thinks, as its own example tells.
-fn planning(report: &mut Report) -> Result<()> {
+fn planning(report: &mut Chapter) -> Result<()> {
     let said = shell::run(product::static_cargo("run", "release")?.args([
         "--quiet",
         "-p",
@@ -108,7 +108,7 @@ pub(super) async fn client(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-async fn measure(pods: usize, kubeconfig: &Path, manager: &Manager, progress: &Progress) -> Result<Report> {
+async fn measure(pods: usize, kubeconfig: &Path, manager: &Manager, progress: &Progress) -> Result<Chapter> {
     let client = client(kubeconfig).await?;
     let nodes = SimulatedNodes::start(
         client.clone(),
@@ -118,7 +118,7 @@ async fn measure(pods: usize, kubeconfig: &Path, manager: &Manager, progress: &P
         },
     )
     .await?;
-    let mut report = Report::default();
+    let mut report = Chapter::new("cloneset");
 
     for name in ["bare", "ours"] {
         namespace(&client, name).await?;

@@ -19,7 +19,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::program::Program;
-use super::{Report, cloneset, many_nodes, platform};
+use super::score::Chapter;
+use super::{cloneset, many_nodes, platform};
 use crate::loopback::{free_ports, get};
 use crate::product;
 
@@ -32,9 +33,9 @@ const ROUNDS: usize = 2;
 const RESTARTS: usize = 15;
 const PATIENCE: Duration = Duration::from_mins(5);
 
-pub(super) fn run(progress: &Progress) -> Result<Report> {
+pub(super) fn run(progress: &Progress) -> Result<Chapter> {
     node::possible().context("this scenario runs on real nodes")?;
-    let mut report = Report::default();
+    let mut report = Chapter::new("daemon");
     let programs = progress.step("Building the release programs", |step| {
         product::compile("release", step)
     })?;
@@ -110,7 +111,7 @@ fn repository(set: usize, number: usize) -> String {
     format!("bench/set{set}-{number}")
 }
 
-async fn on_real_nodes(cluster: &Cluster, program: &Path, report: &mut Report, progress: &Progress) -> Result<()> {
+async fn on_real_nodes(cluster: &Cluster, program: &Path, report: &mut Chapter, progress: &Progress) -> Result<()> {
     let client = cloneset::client(&cluster.0.kubeconfig()).await?;
     let runtimes: Vec<Runtime> =
         future::try_join_all((1..=NODES).map(|node| async move { Runtime::connect(&cluster.socket(node)).await }))

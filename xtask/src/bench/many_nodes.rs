@@ -15,13 +15,14 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::manager::{Manager, Webhooks};
-use super::{Report, cloneset, platform};
+use super::score::Chapter;
+use super::{cloneset, platform};
 
 const NODES: usize = 1000;
 const PATIENCE: Duration = Duration::from_mins(5);
 const IMAGE: &str = "registry.example/app";
 
-pub(super) fn run(program: &Path, runtime: &Runtime, report: &mut Report, progress: &Progress) -> Result<()> {
+pub(super) fn run(program: &Path, runtime: &Runtime, report: &mut Chapter, progress: &Progress) -> Result<()> {
     let control_plane = TestControlPlane::start(progress)?;
     let kubeconfig = control_plane.kubeconfig();
     progress.step("Installing CRDs and webhook configurations", |_| {
@@ -33,7 +34,7 @@ pub(super) fn run(program: &Path, runtime: &Runtime, report: &mut Report, progre
     runtime.block_on(measure(&kubeconfig, &manager, report, progress))
 }
 
-async fn measure(kubeconfig: &Path, manager: &Manager, report: &mut Report, progress: &Progress) -> Result<()> {
+async fn measure(kubeconfig: &Path, manager: &Manager, report: &mut Chapter, progress: &Progress) -> Result<()> {
     let client = cloneset::client(kubeconfig).await?;
     let images: Api<DynamicObject> = Api::all_with(client.clone(), &cloneset::kind("NodeImage", "nodeimages"));
     let options = SimOptions {
@@ -110,9 +111,11 @@ async fn daemons(images: &Api<DynamicObject>) -> Result<()> {
 
 /// What is still to be said of the image.
 fn answer(object: &Value) -> Option<Value> {
-    let version = &object["spec"]["images"][IMAGE]["tags"][0]["version"];
-    let said = &object["status"]["imageStatuses"][IMAGE]["tags"][0]["version"];
-    if object["spec"]["images"][IMAGE].is_null() || version == said {
+    let asked = object["spec"]["images"][IMAGE]["tags"].get(0)?;
+    // The first version is 0, and left out.
+    let version = &asked["version"];
+    let said = object["status"]["imageStatuses"][IMAGE]["tags"].get(0);
+    if said.is_some_and(|said| said["version"] == *version) {
         return None;
     }
     let now = k8s_openapi::jiff::Timestamp::now().to_string();

@@ -11,17 +11,17 @@ use kruise_testkit::process::wait_until;
 use kruise_testkit::progress::Progress;
 use kruise_testkit::{kubernetes, shell};
 
-use super::Report;
 use super::load::{self, Target};
 use super::manager::{Manager, Webhooks};
 use super::reviews;
+use super::score::Chapter;
 use crate::product;
 
 const SYSTEM: &str = "kruise-system";
 pub(super) const MEGABYTE: f64 = 1024.0 * 1024.0;
 
-pub(super) fn run(progress: &Progress) -> Result<Report> {
-    let mut report = Report::default();
+pub(super) fn run(progress: &Progress) -> Result<Chapter> {
+    let mut report = Chapter::new("platform");
     let programs = progress.step("Building the release programs", |step| {
         product::compile("release", step)
     })?;
@@ -114,7 +114,7 @@ fn kubectl(kubeconfig: &Path) -> Command {
     command
 }
 
-fn start_idle_admission(program: &Path, kubeconfig: &Path, report: &mut Report, progress: &Progress) -> Result<()> {
+fn start_idle_admission(program: &Path, kubeconfig: &Path, report: &mut Chapter, progress: &Progress) -> Result<()> {
     let first = progress.step("First start", |_| {
         let mut manager = Manager::start(program, kubeconfig, Webhooks::Address, &[])?;
         served(&mut manager)

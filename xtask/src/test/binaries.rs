@@ -33,6 +33,31 @@ pub(super) struct Outcome {
     pub(super) output: String,
 }
 
+impl Outcome {
+    /// What each test that failed said, in short.
+    pub(super) fn failures(&self) -> String {
+        let said = self.output.split_once("\nfailures:\n").map_or("", |(_, said)| said);
+        let said = said.split("\nfailures:\n").next().unwrap_or_default();
+        let mut short = String::new();
+        for test in said.split("\n---- ").skip(1) {
+            let lines: Vec<&str> = test.lines().collect();
+            let (start, end) = lines.split_at(lines.len().min(12));
+            let end = &end[end.len().saturating_sub(12)..];
+            short.push_str("---- ");
+            for line in start.iter().chain(end) {
+                // Objects in messages can be long.
+                short.extend(line.chars().take(600));
+                short.push('\n');
+            }
+        }
+        if short.is_empty() {
+            shell::tail(&self.output, 24)
+        } else {
+            short
+        }
+    }
+}
+
 impl fmt::Display for Binary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.package, self.target)
@@ -160,5 +185,27 @@ mod tests {
                       test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured";
         assert_eq!(totals(output), (13, 1, 2));
         assert_eq!(totals(""), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_failed_is_told_in_short() {
+        let long: String = (0..100).map(|line| format!("line {line}\n")).collect();
+        let output = format!(
+            "running 3 tests\ntest b ... FAILED\n\nfailures:\n\n---- a stdout ----\n{long}\n---- b stdout ----\nno Pod\n\n\
+             failures:\n    a\n    b\n\ntest result: FAILED. 1 passed; 2 failed"
+        );
+        let short = |output: &str| {
+            Outcome {
+                passed: 1,
+                failed: 2,
+                output: output.to_owned(),
+            }
+            .failures()
+        };
+        let told = short(&output);
+        assert!(told.starts_with("---- a stdout ----\nline 0\n"), "{told}");
+        assert!(told.contains("line 99\n") && !told.contains("line 50\n"), "{told}");
+        assert!(told.contains("---- b stdout ----\nno Pod\n"), "{told}");
+        assert_eq!(short("ended by a signal"), "ended by a signal");
     }
 }
