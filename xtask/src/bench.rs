@@ -9,6 +9,7 @@ mod daemon;
 mod load;
 mod manager;
 mod many_nodes;
+mod page;
 mod platform;
 mod program;
 mod reviews;
@@ -35,6 +36,8 @@ enum Scenario {
     Cloneset,
     /// The node daemon on real nodes (needs root): pulls, restarts, idling; and a pull job over a thousand simulated nodes.
     Daemon,
+    /// Measure nothing: write what a score file tells as report.html and report.md.
+    Report,
 }
 
 #[derive(Debug, clap::Args)]
@@ -47,10 +50,16 @@ pub(crate) struct Args {
     /// Write the figures to this file, too.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// The score that `report` reads [default: bench/score.json of this repository]
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// The folder that `report` writes to [default: bench of this repository]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if cfg!(debug_assertions) && args.scenario != Scenario::Decode {
+    if cfg!(debug_assertions) && !matches!(args.scenario, Scenario::Decode | Scenario::Report) {
         return optimised();
     }
     let progress = Progress::shown();
@@ -60,6 +69,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 bail!("`decode` prints a table only");
             }
             return decode();
+        }
+        Scenario::Report => {
+            let folder = crate::root().join("bench");
+            let from = args.from.clone().unwrap_or_else(|| folder.join("score.json"));
+            return page::write(&from, args.out.as_deref().unwrap_or(&folder));
         }
         Scenario::Platform => platform::run(&progress)?,
         Scenario::Cloneset => cloneset::run(args.pods, &progress)?,
