@@ -3,7 +3,7 @@
 //! | level | needs | what |
 //! |---|---|---|
 //! | unit | nothing | formatting, clippy, generated files, the chart's rendering, unit and property tests |
-//! | cluster | etcd | test targets named `cluster` or `scenarios`, against a control plane shared by the run |
+//! | cluster | etcd, Chromium | test targets named `cluster` or `scenarios`, against a control plane shared by the run; `browser`: pages in a real browser |
 //! | node | root | test targets named `node`, against three real nodes with the product installed |
 
 mod binaries;

@@ -180,11 +180,11 @@ fn others(chapter: &Chapter) -> Vec<Subject> {
     others
 }
 
-/// A commit is known by its first digits.
-fn short_commit(commit: &str) -> &str {
-    match commit.get(..12) {
-        Some(start) if commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()) => start,
-        _ => commit,
+/// A commit is known by its first digits; what follows them, such as `-dirty`, stays.
+fn short_commit(commit: &str) -> String {
+    match commit.split_at_checked(40) {
+        Some((hash, rest)) if hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => format!("{}{rest}", &hash[..12]),
+        _ => commit.to_owned(),
     }
 }
 

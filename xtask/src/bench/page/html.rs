@@ -81,11 +81,10 @@ fn misses(score: &Score) -> String {
                 continue;
             };
             list.push_str(&format!(
-                "<li><a href=\"#chapter-{place}\">{}</a>: {}: <b>{}</b> {}, goal {}</li>\n",
+                "<li><a href=\"#chapter-{place}\">{}</a>: {}: <b>{}</b>, goal {}</li>\n",
                 safe(&chapter.scenario),
                 safe(&row.measure),
-                measured(row.value(Subject::Ours)),
-                safe(&row.unit),
+                format!("{} {}", measured(row.value(Subject::Ours)), safe(&row.unit)).trim_end(),
                 goal_text(goal),
             ));
         }
@@ -157,7 +156,7 @@ fn chapter(chapter: &Chapter, place: usize) -> String {
     }
     let mut taken = Vec::new();
     if !chapter.commit.is_empty() {
-        let (commit, short) = (safe(&chapter.commit), safe(short_commit(&chapter.commit)));
+        let (commit, short) = (safe(&chapter.commit), safe(&short_commit(&chapter.commit)));
         taken.push(format!("commit <code title=\"{commit}\">{short}</code>"));
     }
     if !chapter.begun.is_empty() {
@@ -177,10 +176,12 @@ fn chapter(chapter: &Chapter, place: usize) -> String {
 fn table(chapter: &Chapter) -> String {
     let others = others(chapter);
     let goals = chapter.rows.iter().any(|row| row.goal.is_some());
-    let mut heads = vec![("text", "measure"), ("text", "unit"), ("ours", "ours")];
-    heads.extend(others.iter().map(|other| ("", other.name())));
+    let head = |class: &'static str, name: &str| (class, name.to_owned());
+    let mut heads = vec![head("text", "measure"), head("text", "unit"), head("", "ours")];
+    let times = "<span class=\"times\">× ours</span>";
+    heads.extend(others.iter().map(|other| ("", format!("{} {times}", other.name()))));
     if goals {
-        heads.extend([("", "goal"), ("", "result")]);
+        heads.extend([head("", "goal"), head("", "result")]);
     }
     let mut text = "<table class=\"measures\" role=\"table\">\n<thead role=\"rowgroup\"><tr role=\"row\">".to_owned();
     for (class, head) in heads {

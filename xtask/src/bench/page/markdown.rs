@@ -40,7 +40,7 @@ fn chapter(chapter: &Chapter) -> String {
     }
     let mut taken = Vec::new();
     if !chapter.commit.is_empty() {
-        taken.push(format!("commit {}", safe(short_commit(&chapter.commit))));
+        taken.push(format!("commit {}", safe(&short_commit(&chapter.commit))));
     }
     if !chapter.begun.is_empty() {
         taken.push(safe(&chapter.begun));

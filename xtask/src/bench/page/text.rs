@@ -35,8 +35,12 @@ pub(super) fn measured(value: Option<f64>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), number)
 }
 
-/// `4.10×`.
+/// `4.10×`, `0.28×`.
 pub(super) fn ratio(value: f64) -> String {
+    if value.abs() < 1.0 {
+        let two_digits: f64 = format!("{value:.1e}").parse().unwrap_or(value);
+        return format!("{}×", number(two_digits));
+    }
     format!("{}×", number(value))
 }
 
@@ -56,16 +60,12 @@ fn by_thousands(digits: &str) -> String {
 pub(super) fn short_number(value: f64) -> String {
     let (shown, sign) = match value.abs() {
         1e6.. => (value / 1e6, "M"),
-        1e4.. => (value / 1e3, "k"),
+        1e3.. => (value / 1e3, "k"),
         _ => (value, ""),
     };
     // Through text and back: no rounding error such as 0.30000000000000004 stays.
     let shown: f64 = format!("{shown:.3e}").parse().unwrap_or(shown);
-    let digits = format!("{shown}");
-    match digits.split_once('.') {
-        None => format!("{}{sign}", by_thousands(&digits)),
-        Some(_) => format!("{digits}{sign}"),
-    }
+    format!("{shown}{sign}")
 }
 
 /// For text and attributes.
@@ -132,11 +132,24 @@ mod tests {
     }
 
     #[test]
+    fn ratios_read_well() {
+        for (value, wanted) in [
+            (4.1, "4.10×"),
+            (14.33, "14.3×"),
+            (0.2812, "0.28×"),
+            (0.0694, "0.069×"),
+            (1.0, "1×"),
+        ] {
+            assert_eq!(ratio(value), wanted);
+        }
+    }
+
+    #[test]
     fn axes_have_short_numbers() {
         for (value, wanted) in [
             (0.0, "0"),
             (0.1 + 0.2, "0.3"),
-            (2_500.0, "2,500"),
+            (2_500.0, "2.5k"),
             (10_000.0, "10k"),
             (12_500.0, "12.5k"),
             (2_000_000.0, "2M"),
