@@ -62,12 +62,7 @@ impl Driver {
             .context("cannot start chromedriver")?;
         // Ends the group when our end of its input closes, which also happens when this process is killed.
         let guard = Command::new("sh")
-            .args([
-                "-c",
-                "read -r line; kill -KILL -$1",
-                "guard",
-                &driver.id().to_string(),
-            ])
+            .args(["-c", "read -r line; kill -KILL -$1", "guard", &driver.id().to_string()])
             .stdin(Stdio::piped())
             .process_group(0)
             .spawn()

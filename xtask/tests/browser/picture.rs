@@ -48,8 +48,13 @@ impl Picture {
         Ok(Self { width, height, pixels })
     }
 
-    pub(super) fn colours(&self) -> usize {
-        self.pixels.iter().collect::<HashSet<_>>().len()
+    /// Whether there are at least so many different colours.
+    pub(super) fn is_colourful(&self, wanted: usize) -> bool {
+        let mut found = HashSet::new();
+        self.pixels.iter().any(|pixel| {
+            found.insert(pixel);
+            found.len() >= wanted
+        })
     }
 
     /// How many pixels have this colour.

@@ -99,7 +99,7 @@ fn about(score: &Score) -> String {
     let mut text = String::new();
     let facts = facts(&score.machine);
     if !facts.is_empty() {
-        text.push_str("<section class=\"card\">\n<h2>Machine and versions</h2>\n<dl>\n");
+        text.push_str("<section class=\"card\">\n<h2>Machine and versions</h2>\n<dl class=\"facts\">\n");
         for (name, fact) in facts {
             text.push_str(&format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", safe(&fact)));
         }
@@ -107,7 +107,7 @@ fn about(score: &Score) -> String {
     }
     let subjects = subjects(score);
     if !subjects.is_empty() {
-        text.push_str("<section class=\"card\">\n<h2>Who was measured</h2>\n<dl class=\"wide\">\n");
+        text.push_str("<section class=\"card\">\n<h2>Who was measured</h2>\n<dl class=\"subjects\">\n");
         for subject in subjects {
             let (name, about) = (subject.name(), explanation(subject));
             text.push_str(&format!("<div><dt>{name}</dt><dd>{about}</dd></div>\n"));
@@ -183,7 +183,12 @@ fn table(chapter: &Chapter) -> String {
     if goals {
         heads.extend([head("", "goal"), head("", "result")]);
     }
-    let mut text = "<table class=\"measures\" role=\"table\">\n<thead role=\"rowgroup\"><tr role=\"row\">".to_owned();
+    let class = if others.is_empty() {
+        "measures"
+    } else {
+        "measures compared"
+    };
+    let mut text = format!("<table class=\"{class}\" role=\"table\">\n<thead role=\"rowgroup\"><tr role=\"row\">");
     for (class, head) in heads {
         text.push_str(&format!(
             "<th role=\"columnheader\" scope=\"col\" class=\"{class}\">{head}</th>"
@@ -222,7 +227,7 @@ fn goal(row: &Row) -> String {
         return cell("none", "goal", "") + &cell("none", "result", "");
     };
     let badge = format!("<span class=\"badge {}\">{}</span>", class(verdict), verdict.words());
-    cell("", "goal", &with_unit(&goal_text(goal), row)) + &cell("verdict", "result", &badge)
+    cell("goal", "goal", &with_unit(&goal_text(goal), row)) + &cell("verdict", "result", &badge)
 }
 
 fn cell(class: &str, head: &str, content: &str) -> String {
