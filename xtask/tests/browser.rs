@@ -1,4 +1,4 @@
-//! The benchmark's report as a reader sees it, in a real browser: Chromium, led by ChromeDriver.
+//! The benchmark's report as a reader sees it, in a real browser: Chromium, led by `chromedriver`.
 
 mod browser {
     mod driver;

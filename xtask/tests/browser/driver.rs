@@ -1,4 +1,4 @@
-//! Just enough of the WebDriver protocol: JSON over HTTP on the loopback, with a deadline for every call.
+//! Just enough of the browsers' remote control protocol: JSON over HTTP on the loopback, with a deadline for every call.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,7 +26,7 @@ const PROGRAMS: &[Program] = &[
         package: "chromium-driver",
     },
 ];
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The screen that a page is shown on.
 #[derive(Debug, Clone, Copy)]
@@ -35,10 +35,10 @@ pub(super) enum Screen {
     Desk,
 }
 
-/// ChromeDriver with its browsers. All of them are gone when this is.
+/// `chromedriver` with its browsers. All of them are gone when this is.
 #[derive(Debug)]
 pub(super) struct Driver {
-    driver: Child,
+    process: Child,
     guard: Child,
     port: u16,
     home: tempfile::TempDir,
@@ -50,7 +50,7 @@ impl Driver {
         let home = tempfile::tempdir()?;
         let log = home.path().join("chromedriver.log");
         let out = File::create(&log)?;
-        let driver = Command::new("chromedriver")
+        let process = Command::new("chromedriver")
             .arg("--port=0")
             .env("HOME", home.path())
             .stdin(Stdio::null())
@@ -62,13 +62,13 @@ impl Driver {
             .context("cannot start chromedriver")?;
         // Ends the group when our end of its input closes, which also happens when this process is killed.
         let guard = Command::new("sh")
-            .args(["-c", "read -r line; kill -KILL -$1", "guard", &driver.id().to_string()])
+            .args(["-c", "read -r line; kill -KILL -$1", "guard", &process.id().to_string()])
             .stdin(Stdio::piped())
             .process_group(0)
             .spawn()
             .context("cannot start the guard of chromedriver")?;
         let mut started = Self {
-            driver,
+            process,
             guard,
             port: 0,
             home,
@@ -105,7 +105,8 @@ impl Driver {
         let mut options = json!({ "binary": shell::find("chromium").context("no chromium")? });
         match screen {
             Screen::Phone => {
-                let metrics = json!({ "width": 390, "height": 844, "pixelRatio": 2, "touch": true });
+                // Finer pixels lay out the same page and make the pictures slow to check.
+                let metrics = json!({ "width": 390, "height": 844, "pixelRatio": 1, "touch": true });
                 options["mobileEmulation"] = json!({ "deviceMetrics": metrics });
             }
             Screen::Desk => arguments.push("--window-size=1280,900".to_owned()),
@@ -174,13 +175,14 @@ impl Drop for Driver {
         // The driver is reaped last: until then nobody else can have its id.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
-        let group = rustix::process::Pid::from_child(&self.driver);
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let group = rustix::process::Pid::from_child(&self.process);
         let gone = wait_until(PATIENCE, || rustix::process::test_kill_process_group(group).is_err());
-        if !gone && !std::thread::panicking() {
-            panic!("processes of the browser are left in the group {group:?}");
-        }
+        assert!(
+            gone || std::thread::panicking(),
+            "processes of the browser are left in the group {group:?}"
+        );
     }
 }
 

@@ -124,7 +124,7 @@ fn pictured(name: &str, browser: &Browser<'_>, shown: &Shown, folder: &Path) {
     let file = browser.picture(shown.width, shown.closed).unwrap();
     fs::write(folder.join(format!("{name}.png")), &file).unwrap();
     let picture = Picture::decode(&file).unwrap();
-    let near = |pixels: usize, wanted: f64| (pixels as f64 - wanted * shown.ratio).abs() <= 2.0;
+    let near = |pixels: u32, wanted: f64| (f64::from(pixels) - wanted * shown.ratio).abs() <= 2.0;
     assert!(
         near(picture.width, shown.width) && near(picture.height, shown.closed),
         "{name}: {} × {} pixels of {shown:?}",

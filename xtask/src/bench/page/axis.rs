@@ -130,8 +130,8 @@ fn steps(least: f64, most: f64) -> Vec<f64> {
         .find(|step| *step >= rough)
         .unwrap_or(10.0 * magnitude);
     let first = (least / step).floor();
-    (0..=MOST_TICKS)
-        .map(|count| (first + count as f64) * step)
+    (0_u32..=8)
+        .map(|count| (first + f64::from(count)) * step)
         .scan(false, |enough, tick| {
             (!std::mem::replace(enough, tick >= least + span)).then_some(tick)
         })
