@@ -51,7 +51,9 @@ impl Arena {
     pub(super) async fn new(progress: &Progress) -> Result<Self> {
         let control_plane = TestControlPlane::start(progress)?;
         let kubeconfig = control_plane.kubeconfig();
-        platform::install(&kubeconfig).context("cannot install CRDs and webhook configurations")?;
+        progress.step("Installing CRDs and webhook configurations", |_| {
+            platform::install(&kubeconfig)
+        })?;
         Ok(Self {
             client: client(&kubeconfig).await?,
             kubeconfig,
