@@ -38,7 +38,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Budget>> {
 /// Says how each budget was kept. A budget whose scenario was run and whose figure is not there is exceeded: nobody knows. Those that
 /// compare with a peer count only if one was there.
 pub(super) fn check(budgets: &[Budget], chapters: &[Chapter]) -> Result<()> {
-    let mut exceeded = 0;
+    let mut exceeded = Vec::new();
     for budget in budgets {
         let Some(chapter) = chapters.iter().find(|chapter| chapter.scenario == budget.scenario) else {
             continue;
@@ -48,10 +48,8 @@ pub(super) fn check(budgets: &[Budget], chapters: &[Chapter]) -> Result<()> {
         }
         let found = budget.found(chapter);
         let kept = found.is_some_and(|found| budget.goal.is_met_by(found));
-        exceeded += usize::from(!kept);
-        println!(
-            "{} {}: {}{} is {} ({})",
-            if kept { "kept    " } else { "EXCEEDED" },
+        let said = format!(
+            "{}: {}{} is {} ({})",
             budget.scenario,
             budget.measure,
             match budget.of {
@@ -62,9 +60,14 @@ pub(super) fn check(budgets: &[Budget], chapters: &[Chapter]) -> Result<()> {
             found.map_or_else(|| "not measured".to_owned(), |found| format!("{found:.3}")),
             budget.goal.text(),
         );
+        if kept {
+            println!("kept: {said}");
+        } else {
+            exceeded.push(said);
+        }
     }
-    if exceeded > 0 {
-        bail!("{exceeded} budgets are exceeded");
+    if !exceeded.is_empty() {
+        bail!("exceeded budgets:\n{}", exceeded.join("\n"));
     }
     Ok(())
 }
