@@ -7,6 +7,7 @@ mod node {
     mod chaos;
     mod images;
     mod jobs;
+    mod recording;
     mod recreate;
     mod registry;
     mod requests;

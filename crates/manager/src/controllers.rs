@@ -8,6 +8,8 @@
 //! 1. `build` asks [`Platform`] for the stores it reads, which is what makes a kind watched, and for its [`Workplace`].
 //! 2. It returns a [`Part`]: what wakes it up ([`Part::wake`]), and what it does with a key ([`Part::new`]).
 //! 3. It may say what it would do with an object: [`Platform::plans`].
+//!
+//! One that observes, plans and applies is [`Planned`], and [`planned`] does the rest.
 
 mod cloneset;
 mod containerrecreaterequest;
@@ -26,6 +28,7 @@ use kruise_core::plan::{self, Env, IdSource, Plan, Server};
 use kruise_runtime::{
     controller::{self as runtime, Outcome},
     error::Error,
+    events::Regarding,
     expectations::Visible,
     resource::ObjectKey,
     shutdown::CancellationToken,
@@ -34,6 +37,7 @@ use std::{
     fmt,
     future::Future,
     hash::{BuildHasher as _, Hasher as _, RandomState},
+    sync::Arc,
 };
 
 /// Builds a controller: declares its watches and starts nothing.
@@ -96,6 +100,34 @@ impl fmt::Debug for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Part({})", self.name)
     }
+}
+
+/// A controller that observes, plans and applies: it can say what it would do, and does that.
+trait Planned: Send + Sync + 'static {
+    /// What it works with.
+    fn place(&self) -> &Workplace;
+
+    /// Has the stores wake it up.
+    fn subscribe(self: &Arc<Self>);
+
+    /// Does what is to be done for an object now. The controller's loop has waited for what was written before.
+    fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = Result<Outcome, Error>> + Send;
+
+    /// What to do for an object now. Asking changes nothing.
+    fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)>;
+}
+
+/// Puts a controller together that plans for a kind.
+fn planned<C: Planned>(platform: &Platform, controller: &'static Controller, kind: &'static str, this: Arc<C>) -> Part {
+    let explained = this.clone();
+    let explain = move |key: &ObjectKey| serde_json::to_value(explained.plan(key)?.1).ok();
+    platform.plans().add(kind, controller.name, Arc::new(explain));
+    let woken = this.clone();
+    Part::new(controller.name, this.place().controller(), move |key| {
+        let this = this.clone();
+        async move { this.reconcile(&key).await }
+    })
+    .wake(move || woken.subscribe())
 }
 
 /// Builds every controller that exists and whose gates are on.

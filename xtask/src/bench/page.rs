@@ -41,13 +41,20 @@ pub(super) fn write(from: &Path, out: &Path) -> Result<()> {
 /// What a scenario measures, in a sentence.
 fn sentence(scenario: &str) -> Option<&'static str> {
     Some(match scenario {
-        "start" => "How soon after its start a manager answers and works, and what it takes to get there.",
-        "scale" => "Workloads are scaled out and in: how soon all Pods are there or gone, and at what cost.",
-        "rollout" => "A new version goes to every Pod of a workload: how soon, with how many requests, at what cost.",
-        "idle" => "A manager that has nothing to do: memory, CPU and requests.",
-        "churn" => "Workloads and Pods come and go all the time: whether the manager keeps up, and at what cost.",
-        "admission" => "Answers of the webhooks: how soon, how many in a second, at what CPU.",
-        "failover" => "The leading manager is killed or stopped: how long until another one does its work.",
+        "start" => "From the start of the process to its first work, and its memory, in clusters of growing size.",
+        "planning" => "How long the planner of CloneSet thinks about many Pods.",
+        "scale" => {
+            "One CloneSet from nothing to many Pods and back, and many small ones at once: how soon, and at what cost."
+        }
+        "rollout" => {
+            "A new image for many Pods, in place and by new Pods: how soon, with how many requests, at what cost."
+        }
+        "idle" => "Many Pods and sets, and nothing happens: memory, CPU and requests.",
+        "churn" => "Pods whose status changes all the time: whether the manager keeps up, and at what cost.",
+        "admission" => {
+            "Questions about Pods straight at the webhook, on more and more connections: how soon and how many are answered."
+        }
+        "failover" => "The leader goes in the middle of a rollout: how long until the other manager does its work.",
         "daemon" => {
             "The node daemon: images beside direct pulls, how soon containers are stopped, an idle daemon, a pull job over many nodes."
         }

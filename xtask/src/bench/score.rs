@@ -125,17 +125,22 @@ impl Goal {
     }
 }
 
+/// What is told of several rounds.
+pub(super) fn median(rounds: &[f64]) -> Option<f64> {
+    let mut rounds = rounds.to_vec();
+    rounds.sort_by(f64::total_cmp);
+    let middle = rounds.len() / 2;
+    match rounds.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(rounds[middle]),
+        _ => Some(f64::midpoint(rounds[middle - 1], rounds[middle])),
+    }
+}
+
 impl Row {
     /// The median of the rounds of a subject.
     pub(super) fn value(&self, subject: Subject) -> Option<f64> {
-        let mut rounds = self.values.get(&subject)?.clone();
-        rounds.sort_by(f64::total_cmp);
-        let middle = rounds.len() / 2;
-        match rounds.len() {
-            0 => None,
-            count if count % 2 == 1 => Some(rounds[middle]),
-            _ => Some(f64::midpoint(rounds[middle - 1], rounds[middle])),
-        }
+        median(self.values.get(&subject)?)
     }
 
     /// How many times ours another subject's figure is.

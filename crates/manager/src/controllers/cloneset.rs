@@ -4,12 +4,11 @@
 //! - Nothing is decided before the cache shows what we wrote ourselves.
 //! - What failed is remembered for the next plan, which tells it in the set's conditions.
 
-use super::Part;
+use super::{Part, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{
     CLAIMS, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, Workplace,
 };
-use jiff::Timestamp;
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
     cloneset::v1beta1::CloneSet,
@@ -21,7 +20,7 @@ use kruise_api::{
 };
 use kruise_core::{
     cloneset::{self, Observed},
-    plan::{Env, IdSource, ObjectKind, Outcome as LastOutcome, Plan, Server, Settings},
+    plan::{Env, ObjectKind, Outcome as LastOutcome, Plan, Server, Settings},
 };
 use kruise_runtime::{
     cache::{Event, Store},
@@ -35,7 +34,6 @@ use kruise_runtime::{
 use kube::ResourceExt as _;
 use std::{
     collections::{BTreeSet, HashMap},
-    hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -97,21 +95,14 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         place: place.clone(),
         applier,
     });
-    let explained = this.clone();
-    platform.plans().add(
-        CloneSet::KIND,
-        controller.name,
-        Arc::new(move |key| serde_json::to_value(explained.plan(key)?.1).ok()),
-    );
-    let woken = this.clone();
-    Part::new(controller.name, place.controller(), move |key| {
-        let this = this.clone();
-        async move { this.reconcile(&key).await }
-    })
-    .wake(move || woken.subscribe())
+    super::planned(platform, controller, CloneSet::KIND, this)
 }
 
-impl CloneSets {
+impl Planned for CloneSets {
+    fn place(&self) -> &Workplace {
+        &self.place
+    }
+
     fn subscribe(self: &Arc<Self>) {
         let queue = self.place.queue();
         for_objects(&self.sets, queue);
@@ -158,25 +149,18 @@ impl CloneSets {
             &key.name,
             observed.set.metadata.uid.as_deref().unwrap_or_default(),
         );
-        if let Visible::NotYet {
-            object,
-            count,
-            ask_after,
-            ..
-        } = self.place.expectations().check(key)
-        {
-            return Some((regarding, Plan::behind(&object.to_string(), count, ask_after)));
+        if let Some(behind) = super::behind(&self.place, key) {
+            return Some((regarding, behind));
         }
         let env = Env {
-            now: Timestamp::now(),
-            gates: self.gates,
             settings: self.settings,
-            server: self.server,
-            ids: IdSource::seeded(RandomState::new().build_hasher().finish()),
+            ..super::surroundings(self.gates, self.server)
         };
         Some((regarding, cloneset::plan(&observed, &env)))
     }
+}
 
+impl CloneSets {
     fn observe(&self, key: &ObjectKey) -> Option<Observed> {
         let set = self.sets.get(&key.namespace, &key.name)?;
         let uid = set.uid()?;

@@ -4,7 +4,7 @@
 //! A Pod wakes the requests that are about it when it comes or goes, when its deletion begins, and when the kubelet says something new about its
 //! containers.
 
-use super::Part;
+use super::{Part, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{Platform, REQUESTS_BY_POD, Workplace};
 use kruise_admission::descriptor::Controller;
@@ -50,49 +50,21 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
             pod_resize: platform.server().has_pod_resize(),
         },
     });
-    let explained = this.clone();
-    platform.plans().add(
-        ContainerRecreateRequest::KIND,
-        controller.name,
-        Arc::new(move |key| serde_json::to_value(explained.plan(key)?.1).ok()),
-    );
-    let woken = this.clone();
-    Part::new(controller.name, place.controller(), move |key| {
-        let this = this.clone();
-        async move { this.reconcile(&key).await }
-    })
-    .wake(move || woken.subscribe())
+    super::planned(platform, controller, ContainerRecreateRequest::KIND, this)
 }
 
-impl ContainerRecreateRequests {
+impl Planned for ContainerRecreateRequests {
+    fn place(&self) -> &Workplace {
+        &self.place
+    }
+
     fn subscribe(self: &Arc<Self>) {
         for_objects(&self.requests, self.place.queue());
         let this = self.clone();
         self.pods.subscribe(move |event| this.pod_changed(event));
     }
 
-    fn pod_changed(&self, event: &Event<'_, Pod>) {
-        let is_same = event.old.zip(event.new).is_some_and(|(old, new)| {
-            old.metadata.uid == new.metadata.uid
-                && old.metadata.is_deleting() == new.metadata.is_deleting()
-                && old.status.container_statuses == new.status.container_statuses
-        });
-        let Some(pod) = event.latest() else { return };
-        for request in self.requests.by(&REQUESTS_BY_POD, &pod.metadata.uid.to_string()) {
-            let meta = &request.metadata;
-            let text = |field: &Option<String>| field.clone().unwrap_or_default();
-            let key = ObjectKey::new(&text(&meta.namespace), &text(&meta.name));
-            // What was written to the Pod is waited for as well.
-            if !is_same || self.place.expectations().check(&key) != Visible::All {
-                self.place.queue().add(key, priority(event));
-            }
-        }
-    }
-
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
-        if let Visible::NotYet { ask_after, .. } = self.place.expectations().check(key) {
-            return Ok(Outcome::wake_after(ask_after));
-        }
         let Some((regarding, plan)) = self.plan(key) else {
             self.place.expectations().forget(key);
             return Ok(Outcome::done());
@@ -120,5 +92,25 @@ impl ContainerRecreateRequests {
         };
         let env = super::surroundings(self.gates, self.server);
         Some((regarding, containerrecreaterequest::plan(&observed, &env)))
+    }
+}
+
+impl ContainerRecreateRequests {
+    fn pod_changed(&self, event: &Event<'_, Pod>) {
+        let is_same = event.old.zip(event.new).is_some_and(|(old, new)| {
+            old.metadata.uid == new.metadata.uid
+                && old.metadata.is_deleting() == new.metadata.is_deleting()
+                && old.status.container_statuses == new.status.container_statuses
+        });
+        let Some(pod) = event.latest() else { return };
+        for request in self.requests.by(&REQUESTS_BY_POD, &pod.metadata.uid.to_string()) {
+            let meta = &request.metadata;
+            let text = |field: &Option<String>| field.clone().unwrap_or_default();
+            let key = ObjectKey::new(&text(&meta.namespace), &text(&meta.name));
+            // What was written to the Pod is waited for as well.
+            if !is_same || self.place.expectations().check(&key) != Visible::All {
+                self.place.queue().add(key, priority(event));
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! ImageListPullJobs: what is watched, what is looked at, and what came of it. Every decision is made in [`kruise_core::imagelistpulljob`].
 
-use super::Part;
+use super::{Part, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{JOBS_BY_OWNER, Platform, Workplace};
 use kruise_admission::descriptor::Controller;
@@ -16,7 +16,6 @@ use kruise_runtime::{
     controller::{Outcome, for_objects, priority},
     error::Error,
     events::Regarding,
-    expectations::Visible,
     resource::ObjectKey,
 };
 use std::sync::Arc;
@@ -46,21 +45,14 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
             pod_resize: platform.server().has_pod_resize(),
         },
     });
-    let explained = this.clone();
-    platform.plans().add(
-        ImageListPullJob::KIND,
-        controller.name,
-        Arc::new(move |key| serde_json::to_value(explained.plan(key)?.1).ok()),
-    );
-    let woken = this.clone();
-    Part::new(controller.name, place.controller(), move |key| {
-        let this = this.clone();
-        async move { this.reconcile(&key).await }
-    })
-    .wake(move || woken.subscribe())
+    super::planned(platform, controller, ImageListPullJob::KIND, this)
 }
 
-impl ImageListPullJobs {
+impl Planned for ImageListPullJobs {
+    fn place(&self) -> &Workplace {
+        &self.place
+    }
+
     fn subscribe(self: &Arc<Self>) {
         for_objects(&self.lists, self.place.queue());
         let queue = self.place.queue().clone();
@@ -75,9 +67,6 @@ impl ImageListPullJobs {
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
-        if let Visible::NotYet { ask_after, .. } = self.place.expectations().check(key) {
-            return Ok(Outcome::wake_after(ask_after));
-        }
         let Some((regarding, plan)) = self.plan(key) else {
             self.place.expectations().forget(key);
             return Ok(Outcome::done());

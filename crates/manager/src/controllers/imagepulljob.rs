@@ -9,7 +9,7 @@ mod copies;
 mod nodes;
 
 use self::copies::Copies;
-use super::Part;
+use super::{Part, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{
     ACTIVE_JOBS, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, NAMESPACES, Platform, SECRETS_BY_SOURCE, SECRETS_BY_USER,
@@ -35,7 +35,6 @@ use kruise_runtime::{
     controller::{Outcome, for_objects, priority},
     error::Error,
     events::Regarding,
-    expectations::Visible,
     resource::ObjectKey,
 };
 use parking_lot::Mutex;
@@ -90,21 +89,14 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         secret_namespace: settings.environment.daemon_config_namespace.clone(),
         tag_ttl_seconds: settings.flags.rules.default_ttlseconds_for_always_nodeimage,
     });
-    let explained = this.clone();
-    platform.plans().add(
-        ImagePullJob::KIND,
-        controller.name,
-        Arc::new(move |key| serde_json::to_value(explained.plan(key)?.1).ok()),
-    );
-    let woken = this.clone();
-    Part::new(controller.name, place.controller(), move |key| {
-        let this = this.clone();
-        async move { this.reconcile(&key).await }
-    })
-    .wake(move || woken.subscribe())
+    super::planned(platform, controller, ImagePullJob::KIND, this)
 }
 
-impl ImagePullJobs {
+impl Planned for ImagePullJobs {
+    fn place(&self) -> &Workplace {
+        &self.place
+    }
+
     fn subscribe(self: &Arc<Self>) {
         for_objects(&self.jobs, self.place.queue());
         let this = self.clone();
@@ -115,6 +107,39 @@ impl ImagePullJobs {
         self.secrets.subscribe(move |event| this.secret_changed(event));
     }
 
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
+        let Some((regarding, plan)) = self.plan(key) else {
+            self.place.expectations().forget(key);
+            self.told.lock().remove(key);
+            return Ok(Outcome::done());
+        };
+        if !self.copies.begin(&plan) {
+            return Ok(Outcome::wake_after(copies::AGAIN));
+        }
+        let applied = self.applier.apply(key, &regarding, &plan).await;
+        if applied.result.is_err() {
+            self.copies.fail(&plan);
+        }
+        if plan.status.is_some() {
+            self.told.lock().insert(key.clone(), Timestamp::now());
+        }
+        Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
+    }
+
+    /// What to do for a job now. Asking changes nothing.
+    fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
+        let observed = self.observe(key)?;
+        let uid = observed.job.metadata.uid.as_deref().unwrap_or_default();
+        let regarding = Regarding::new(resource(ObjectKind::ImagePullJob), &key.namespace, &key.name, uid);
+        if let Some(behind) = super::behind(&self.place, key) {
+            return Some((regarding, behind));
+        }
+        let env: Env = super::surroundings(self.gates, self.server);
+        Some((regarding, imagepulljob::plan(&observed, &env)))
+    }
+}
+
+impl ImagePullJobs {
     fn wake<K>(&self, event: &Event<'_, K>, namespace: &str, name: &str) {
         self.place.queue().add(ObjectKey::new(namespace, name), priority(event));
     }
@@ -185,40 +210,6 @@ impl ImagePullJobs {
                 }
             }
         }
-    }
-
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
-        if let Visible::NotYet { ask_after, .. } = self.place.expectations().check(key) {
-            return Ok(Outcome::wake_after(ask_after));
-        }
-        let Some((regarding, plan)) = self.plan(key) else {
-            self.place.expectations().forget(key);
-            self.told.lock().remove(key);
-            return Ok(Outcome::done());
-        };
-        if !self.copies.begin(&plan) {
-            return Ok(Outcome::wake_after(copies::AGAIN));
-        }
-        let applied = self.applier.apply(key, &regarding, &plan).await;
-        if applied.result.is_err() {
-            self.copies.fail(&plan);
-        }
-        if plan.status.is_some() {
-            self.told.lock().insert(key.clone(), Timestamp::now());
-        }
-        Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
-    }
-
-    /// What to do for a job now. Asking changes nothing.
-    fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
-        let observed = self.observe(key)?;
-        let uid = observed.job.metadata.uid.as_deref().unwrap_or_default();
-        let regarding = Regarding::new(resource(ObjectKind::ImagePullJob), &key.namespace, &key.name, uid);
-        if let Some(behind) = super::behind(&self.place, key) {
-            return Some((regarding, behind));
-        }
-        let env: Env = super::surroundings(self.gates, self.server);
-        Some((regarding, imagepulljob::plan(&observed, &env)))
     }
 
     fn observe(&self, key: &ObjectKey) -> Option<Observed> {

@@ -4,7 +4,7 @@
 //!   Nodes report every few seconds; that alone is nothing.
 //! - A job that is gone wakes the NodeImages whose tags it owns.
 
-use super::Part;
+use super::{Part, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{IMAGES_BY_JOB, Platform, Workplace};
 use kruise_admission::descriptor::Controller;
@@ -25,7 +25,6 @@ use kruise_runtime::{
     controller::{Outcome, for_objects, priority},
     error::Error,
     events::Regarding,
-    expectations::Visible,
     resource::ObjectKey,
 };
 use std::{sync::Arc, time::Duration};
@@ -59,21 +58,14 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         },
         creation_delay: settings.flags.rules.nodeimage_creation_delay,
     });
-    let explained = this.clone();
-    platform.plans().add(
-        NodeImage::KIND,
-        controller.name,
-        Arc::new(move |key| serde_json::to_value(explained.plan(key)?.1).ok()),
-    );
-    let woken = this.clone();
-    Part::new(controller.name, place.controller(), move |key| {
-        let this = this.clone();
-        async move { this.reconcile(&key).await }
-    })
-    .wake(move || woken.subscribe())
+    super::planned(platform, controller, NodeImage::KIND, this)
 }
 
-impl NodeImages {
+impl Planned for NodeImages {
+    fn place(&self) -> &Workplace {
+        &self.place
+    }
+
     fn subscribe(self: &Arc<Self>) {
         let queue = self.place.queue();
         for_objects(&self.images, queue);
@@ -95,21 +87,7 @@ impl NodeImages {
         });
     }
 
-    /// Whether a change of a node asks for anything.
-    fn is_news(&self, event: &Event<'_, Node>) -> bool {
-        let Some(node) = event.new.filter(|node| !node.metadata.is_deleting()) else {
-            return true;
-        };
-        match self.images.get("", &node.metadata.name) {
-            Some(images) => images.metadata.labels != node.metadata.labels,
-            None => !node.is_virtual() && node.ready_since().is_some(),
-        }
-    }
-
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
-        if let Visible::NotYet { ask_after, .. } = self.place.expectations().check(key) {
-            return Ok(Outcome::wake_after(ask_after));
-        }
         let Some((regarding, plan)) = self.plan(key) else {
             self.place.expectations().forget(key);
             return Ok(Outcome::done());
@@ -132,6 +110,19 @@ impl NodeImages {
         }
         let env = super::surroundings(self.gates, self.server);
         Some((regarding, nodeimage::plan(&observed, &env)))
+    }
+}
+
+impl NodeImages {
+    /// Whether a change of a node asks for anything.
+    fn is_news(&self, event: &Event<'_, Node>) -> bool {
+        let Some(node) = event.new.filter(|node| !node.metadata.is_deleting()) else {
+            return true;
+        };
+        match self.images.get("", &node.metadata.name) {
+            Some(images) => images.metadata.labels != node.metadata.labels,
+            None => !node.is_virtual() && node.ready_since().is_some(),
+        }
     }
 
     fn observe(&self, key: &ObjectKey) -> Option<Observed> {

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Scale};
 use super::text::{measured, number};
-use crate::bench::score::{Plot, Score, Subject};
+use crate::bench::score::{Plot, Score, Subject, median};
 
 /// One plot that has something to show.
 #[derive(Debug)]
@@ -40,20 +40,27 @@ fn lines(score: &Score, plot: Plot) -> Vec<Line> {
     let mut found: Vec<(&str, &str, Line)> = Vec::new();
     for chapter in &score.chapters {
         for curve in chapter.curves.iter().filter(|curve| curve.plot == plot) {
-            let mut points = curve.points.clone();
-            points.retain(|(x, y)| plot.x().place(*x).is_some() && plot.y().place(*y).is_some());
-            points.sort_by(|one, other| one.0.total_cmp(&other.0));
-            if points.is_empty() {
+            let placed = |(x, y): &&(f64, f64)| plot.x().place(*x).is_some() && plot.y().place(*y).is_some();
+            let points = curve.points.iter().filter(placed).copied();
+            let known = found.iter_mut().find(|(label, scenario, line)| {
+                (*label, *scenario, line.subject) == (&curve.label, &chapter.scenario, curve.subject)
+            });
+            if let Some((_, _, line)) = known {
+                line.points.extend(points);
                 continue;
             }
             let line = Line {
                 subject: curve.subject,
                 name: curve.subject.name().to_owned(),
                 turn: 0,
-                points,
+                points: points.collect(),
             };
             found.push((&curve.label, &chapter.scenario, line));
         }
+    }
+    found.retain(|(_, _, line)| !line.points.is_empty());
+    for (_, _, line) in &mut found {
+        line.points = medians(std::mem::take(&mut line.points));
     }
     // Curves of the same name come from different scenarios, which then tell them apart.
     let keys: Vec<(Subject, &str)> = found.iter().map(|(label, _, line)| (line.subject, *label)).collect();
@@ -77,6 +84,18 @@ fn lines(score: &Score, plot: Plot) -> Vec<Line> {
         before = Some((line.subject, line.turn));
     }
     lines
+}
+
+/// Of several rounds at the same x the median, by rising x.
+fn medians(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    points
+        .chunk_by(|one, other| one.0.total_cmp(&other.0).is_eq())
+        .filter_map(|rounds| {
+            let values: Vec<f64> = rounds.iter().map(|(_, y)| *y).collect();
+            Some((rounds.first()?.0, median(&values)?))
+        })
+        .collect()
 }
 
 impl Plot {
@@ -185,11 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn curves_of_all_chapters_come_together_and_those_without_points_are_left_out() {
+    fn curves_of_all_chapters_come_together_rounds_by_their_median_and_those_without_points_are_left_out() {
         let mut platform = Chapter::new("platform");
         platform.curves = vec![
             curve(Plot::Memory, Subject::Peer, "", &[(0.0, 60.0)]),
-            curve(Plot::Memory, Subject::Ours, "cached", &[(5.0, 20.0), (0.0, 16.0)]),
+            curve(
+                Plot::Memory,
+                Subject::Ours,
+                "cached",
+                &[(5.0, 20.0), (0.0, 16.0), (5.0, 18.0)],
+            ),
+            curve(Plot::Memory, Subject::Ours, "cached", &[(5.0, 24.0)]),
             curve(Plot::Throughput, Subject::Ours, "", &[]),
             curve(Plot::Latency, Subject::Ours, "", &[(100.0, 3.0)]),
         ];

@@ -1,0 +1,262 @@
+//! Images are pulled and containers restarted as the original did when it was recorded: webhooks, manager, daemons, runtimes and kubelets together.
+//!
+//! The user's steps are done once more. After each, everything that was seen since the beginning has to be what the recording has up to there.
+//!
+//! # What is compared
+//!
+//! - of ImagePullJobs, ImageListPullJobs and ContainerRecreateRequests: all states in their order, with labels, annotations, finalizers, owners, generation,
+//!   spec and status, to the end of the object; and that there are no others;
+//! - of NodeImages: for each node and image what is asked of the node and what the node answers, in order;
+//! - of the Pod that requests are about: the states of its condition `KruisePodReady`, how often each container was restarted in a step, and the hashes that
+//!   the daemon tells of its containers;
+//! - events of manager and daemons, with their counts;
+//! - refusals.
+//!
+//! # What is not, and why
+//!
+//! | what | why | how |
+//! |---|---|---|
+//! | times, uids, names made by the API server, digests | chance | any will do, but a reference has to lead to the right object |
+//! | ids of containers | chance | `b+1` is the container that came after the one that `b` had when the request was made; counts of restarts are told in the same way |
+//! | progress of a job between its first and its last state | two nodes may end at the same moment | may be left out, but nothing else may be there |
+//! | that a node says `Waiting` or `Pulling` | depends on how long a pull takes | left out |
+//! | which nodes have failed while others still pull | chance | only how many |
+//! | counts of a NodeImage | other tests use the same nodes | left out |
+//! | a container that ends as soon as it has started: how often it was restarted, and whether it was seen to be ready | depends on the kubelet | left out |
+//! | the Pod as such, and the set that owns it | has recordings of its own | left out |
+//!
+//! # What is done in another way
+//!
+//! The recording takes four minutes, most of it waiting: for deadlines, and for kubelets, which wait longer with each restart of a container. So some seconds are
+//! shorter ([`fixture::SHORTER`]), and steps that do not need each other are done at the same time, in namespaces of their own ([`LANES`]).
+//! Images come from a registry of this test. What differs on purpose is in [`differences`].
+
+mod differences;
+mod fixture;
+mod tape;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use http::{Request, header::CONTENT_TYPE};
+use k8s_openapi::api::core::v1::Event;
+use kruise_testkit::eventually::{NotYet, eventually, run_test};
+use kube::{Api, api::ListParams};
+use serde_json::{Value, json};
+
+use self::{
+    fixture::{Asked, Recorded, Step, alike, steps},
+    tape::{Tape, items, text},
+};
+use super::{registry::Registry, world::Node};
+
+/// Longer than the longest step, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+const PORT: u16 = 15066;
+
+/// Steps that follow each other, by their numbers in the recording.
+///
+/// The first is about images. The second restarts `b`: so often that its kubelet begins to wait, as the recording needs it. The third restarts `a` and then both.
+const LANES: [(&str, &[&str]); 3] = [
+    ("node1", &["01", "02", "03", "04", "05"]),
+    ("node2", &["06", "07", "10", "11", "12", "13", "14", "15"]),
+    ("node3", &["06", "08", "09"]),
+];
+
+#[test]
+fn given_the_steps_of_the_recording_then_images_and_restarts_go_the_same_way() {
+    run_test(Duration::from_mins(6), async {
+        let registry = Registry::start(PORT);
+        let played = LANES.map(|(node, numbers)| play(&registry, node, numbers));
+        futures::future::join_all(played).await;
+    });
+}
+
+async fn play(registry: &Registry, node: &'static str, numbers: &[&str]) {
+    let node = Node::new(node).await;
+    let space = node.space.name();
+    let mut lane = Lane {
+        tape: Tape::start(&node.client, space).await,
+        open: registry.image(&format!("open/{space}")),
+        absent: registry.image(&format!("absent/{space}")),
+        recorded: Recorded::default(),
+        node,
+    };
+    let steps = steps();
+    for number in numbers {
+        let step = steps.iter().find(|step| step.name.starts_with(number)).unwrap();
+        lane.step(step).await;
+    }
+}
+
+struct Lane {
+    node: Node,
+    tape: Tape,
+    /// Where images are that can be pulled, and where none is.
+    open: String,
+    absent: String,
+    /// All that was recorded up to here.
+    recorded: Recorded,
+}
+
+impl Lane {
+    async fn step(&mut self, step: &Step) {
+        let began = std::time::Instant::now();
+        let before = self.tape.seen().restarts();
+        self.recorded.take(step);
+        for request in &step.requests {
+            self.request(&self.named(request)).await;
+        }
+        let what = format!("{}: {}", step.name, step.what);
+        eventually(PATIENCE, &what, || async {
+            self.compare()?;
+            self.compare_pod(step, &before)?;
+            self.compare_events().await
+        })
+        .await;
+        tracing::info!(step = step.name, took = ?began.elapsed(), "as recorded");
+    }
+
+    /// What was recorded, with the names that things have here.
+    fn named<T: serde::Serialize + serde::de::DeserializeOwned>(&self, recorded: &T) -> T {
+        let seen = self.tape.seen();
+        let (pod, hash) = (seen.pod().last(), seen.list_hash());
+        let words = [
+            ("$NS", Some(self.node.space.name())),
+            ("$OPEN", Some(&self.open)),
+            ("$ABSENT", Some(&self.absent)),
+            ("$POD", pod.map(|pod| text(&pod["metadata"]["name"]))),
+            ("$UID", pod.map(|pod| text(&pod["metadata"]["uid"]))),
+            ("$NODE", pod.map(|pod| text(&pod["spec"]["nodeName"]))),
+            ("$HASH", hash.as_deref()),
+        ];
+        let mut named = json!(recorded).to_string();
+        for (word, name) in words {
+            named = name.map_or(named.clone(), |name| named.replace(word, name));
+        }
+        serde_json::from_str(&named).unwrap()
+    }
+
+    async fn request(&self, asked: &Asked) {
+        let group = if asked.path.starts_with("pods") {
+            "/api/v1"
+        } else {
+            "/apis/apps.kruise.io/v1beta1"
+        };
+        let body = asked
+            .body
+            .as_ref()
+            .map_or_else(Vec::new, |body| body.to_string().into_bytes());
+        let call = Request::builder()
+            .method(asked.verb.as_str())
+            .uri(format!("{group}/namespaces/{}/{}", self.node.space.name(), asked.path))
+            .header(CONTENT_TYPE, "application/json")
+            .body(body)
+            .unwrap();
+        let answer = self.node.client.request::<Value>(call).await;
+        match (answer, &asked.refused) {
+            (Ok(_), None) => {}
+            (Err(kube::Error::Api(status)), Some(refused)) => {
+                assert_eq!(status.code, refused.code, "{status:?}");
+                assert!(
+                    status.message.contains("denied the request") && status.message.contains(&refused.sentence),
+                    "{status:?}"
+                );
+            }
+            (answer, refused) => panic!("{} {}: {refused:?}, {answer:?}", asked.verb, asked.path),
+        }
+    }
+
+    /// Objects and images.
+    fn compare(&self) -> Result<(), NotYet> {
+        same_fates(&self.named(&self.recorded.objects), &self.tape.seen().objects())?;
+        same_fates(
+            &self.named(&self.recorded.tags),
+            &self.tape.seen().tags(&[&self.open, &self.absent]),
+        )
+    }
+
+    fn compare_pod(&self, step: &Step, before: &BTreeMap<String, i64>) -> Result<(), NotYet> {
+        let recorded = self.named(&self.recorded.ready);
+        let seen = self.tape.seen();
+        same("KruisePodReady", &recorded, &seen.ready())?;
+        let now = seen.restarts();
+        for (container, times) in &step.pod.restarts {
+            let seen = now.get(container).map(|now| now - before.get(container).unwrap_or(&0));
+            same(&format!("restarts of {container}"), &json!(times), &json!(seen))?;
+        }
+        let Some(hashes) = &step.pod.hashes else { return Ok(()) };
+        let told = seen.told();
+        same(
+            "hashes",
+            hashes,
+            &told
+                .iter()
+                .map(|(name, told)| (name.clone(), told["hashes"].clone()))
+                .collect(),
+        )?;
+        for status in seen
+            .pod()
+            .last()
+            .map(|pod| items(&pod["status"]["containerStatuses"]))
+            .unwrap_or_default()
+        {
+            let told = &told[text(&status["name"])];
+            for field in ["containerID", "restartCount"] {
+                same(field, &status[field], &told[field])?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn compare_events(&self) -> Result<(), NotYet> {
+        let events: Api<Event> = self.node.space.api();
+        let mut told = Vec::new();
+        for event in events.list(&ListParams::default()).await?.items {
+            let event = json!(event);
+            let about = &event["involvedObject"];
+            let component = text(&event["reportingComponent"]);
+            if ["kubelet", "default-scheduler"].contains(&component) {
+                continue;
+            }
+            same("source", &json!(component), &event["source"]["component"])?;
+            told.push(format!(
+                "{}/{}{} {} {} {} {component}: {}",
+                text(&about["kind"]),
+                text(&about["name"]),
+                text(&about["fieldPath"]).trim_start_matches("spec.containers"),
+                text(&event["type"]),
+                text(&event["reason"]),
+                event["count"],
+                text(&event["message"]),
+            ));
+        }
+        told.sort();
+        let mut recorded = self.named(&self.recorded.events);
+        recorded.sort();
+        same("events", &json!(recorded), &json!(told))
+    }
+}
+
+/// What became of objects, by their names.
+fn same_fates(recorded: &BTreeMap<String, Vec<Value>>, seen: &BTreeMap<String, Vec<Value>>) -> Result<(), NotYet> {
+    let names = |fates: &BTreeMap<String, Vec<Value>>| fates.keys().map(|name| json!(name)).collect();
+    same("objects", &names(recorded), &names(seen))?;
+    for (name, recorded) in recorded {
+        if !differences::same_way(recorded, &seen[name]) {
+            let lines = |states: &[Value]| states.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            return Err(NotYet::new(format!(
+                "{name} was\n{}\nand is\n{}",
+                lines(recorded),
+                lines(&seen[name])
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn same(what: &str, recorded: &Value, seen: &Value) -> Result<(), NotYet> {
+    if alike(recorded, seen) {
+        return Ok(());
+    }
+    Err(NotYet::new(format!("{what} were\n{recorded:#}\nand are\n{seen:#}")))
+}
