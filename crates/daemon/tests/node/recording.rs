@@ -29,7 +29,8 @@
 //!
 //! The recording takes four minutes, most of it waiting: for deadlines, and for kubelets, which wait longer with each restart of a container. So some seconds are
 //! shorter ([`fixture::SHORTER`]), and steps that do not need each other are done at the same time, in namespaces of their own ([`LANES`]).
-//! Images come from a registry of this test. What differs on purpose is in [`differences`].
+//! Images come from a registry of this test. It holds those of the list until all its jobs have begun: our daemons report a short pull at once, so that the jobs would
+//! not meet. What differs on purpose is in [`differences`].
 
 mod differences;
 mod fixture;
@@ -76,8 +77,8 @@ async fn play(registry: &Registry, node: &'static str, numbers: &[&str]) {
     let space = node.space.name();
     let mut lane = Lane {
         tape: Tape::start(&node.client, space).await,
-        open: registry.image(&format!("open/{space}")),
-        absent: registry.image(&format!("absent/{space}")),
+        images: ["open", "held", "absent"].map(|kind| registry.image(&format!("{kind}/{space}"))),
+        registry,
         recorded: Recorded::default(),
         node,
     };
@@ -88,23 +89,36 @@ async fn play(registry: &Registry, node: &'static str, numbers: &[&str]) {
     }
 }
 
-struct Lane {
+struct Lane<'a> {
     node: Node,
     tape: Tape,
-    /// Where images are that can be pulled, and where none is.
-    open: String,
-    absent: String,
+    registry: &'a Registry,
+    /// Where images are that can be pulled, that can be pulled when all have been asked for, and where none is.
+    images: [String; 3],
     /// All that was recorded up to here.
     recorded: Recorded,
 }
 
-impl Lane {
+impl Lane<'_> {
     async fn step(&mut self, step: &Step) {
         let began = std::time::Instant::now();
         let before = self.tape.seen().restarts();
         self.recorded.take(step);
         for request in &step.requests {
             self.request(&self.named(request)).await;
+        }
+        if json!(step.requests).to_string().contains("$HELD") {
+            eventually(PATIENCE, "all jobs of the list have begun", || async {
+                let objects = self.tape.seen().objects();
+                let list = objects.get("ImageListPullJob/list").and_then(|states| states.last());
+                same(
+                    "active jobs",
+                    &json!(2),
+                    &list.unwrap_or(&Value::Null)["status"]["active"],
+                )
+            })
+            .await;
+            self.registry.release();
         }
         let what = format!("{}: {}", step.name, step.what);
         eventually(PATIENCE, &what, || async {
@@ -122,8 +136,9 @@ impl Lane {
         let (pod, hash) = (seen.pod().last(), seen.list_hash());
         let words = [
             ("$NS", Some(self.node.space.name())),
-            ("$OPEN", Some(&self.open)),
-            ("$ABSENT", Some(&self.absent)),
+            ("$OPEN", Some(&self.images[0])),
+            ("$HELD", Some(&self.images[1])),
+            ("$ABSENT", Some(&self.images[2])),
             ("$POD", pod.map(|pod| text(&pod["metadata"]["name"]))),
             ("$UID", pod.map(|pod| text(&pod["metadata"]["uid"]))),
             ("$NODE", pod.map(|pod| text(&pod["spec"]["nodeName"]))),
@@ -169,10 +184,7 @@ impl Lane {
     /// Objects and images.
     fn compare(&self) -> Result<(), NotYet> {
         same_fates(&self.named(&self.recorded.objects), &self.tape.seen().objects())?;
-        same_fates(
-            &self.named(&self.recorded.tags),
-            &self.tape.seen().tags(&[&self.open, &self.absent]),
-        )
+        same_fates(&self.named(&self.recorded.tags), &self.tape.seen().tags(&self.images))
     }
 
     fn compare_pod(&self, step: &Step, before: &BTreeMap<String, i64>) -> Result<(), NotYet> {

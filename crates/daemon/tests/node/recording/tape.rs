@@ -115,7 +115,7 @@ impl Seen {
     }
 
     /// What nodes are asked for and what they answer, by node and image, for images whose names begin so.
-    pub(super) fn tags(&self, begin: &[&str]) -> BTreeMap<String, Vec<Value>> {
+    pub(super) fn tags(&self, begin: &[String]) -> BTreeMap<String, Vec<Value>> {
         let mut tags: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for ((_, node), versions) in self.versions.iter().filter(|((kind, _), _)| kind == "NodeImage") {
             let moments: Vec<BTreeMap<String, Value>> =
@@ -277,7 +277,7 @@ fn object_state(version: &Value, containers: &BTreeMap<&str, (&str, i64)>) -> Va
 }
 
 /// Of one version of a NodeImage, what is asked and answered, by image.
-fn tags_of(version: &Value, begin: &[&str]) -> BTreeMap<String, Value> {
+fn tags_of(version: &Value, begin: &[String]) -> BTreeMap<String, Value> {
     let mut tags: BTreeMap<String, Value> = BTreeMap::new();
     for (side, images) in [
         ("spec", &version["spec"]["images"]),
