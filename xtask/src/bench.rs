@@ -27,7 +27,6 @@ mod score;
 mod start;
 mod workload;
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -39,7 +38,7 @@ use kruise_testkit::shell;
 use kube::core::{ApiResource, GroupVersionKind};
 
 use crate::product;
-use score::Score;
+use score::{Chapter, Machine, Score};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Scenario {
@@ -112,6 +111,9 @@ pub(crate) struct Args {
     /// Write the figures to this file, too.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Keep the figures in bench/score.json, in the place of what the same scenarios found before, and write the report anew.
+    #[arg(long, conflicts_with_all = ["quick", "check"])]
+    report: bool,
     /// The score that `report` reads [default: bench/score.json of this repository]
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
@@ -209,14 +211,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .with_context(|| format!("the scenario {} gave no figures", name(scenario)))?;
         chapter.print();
         println!();
+        if args.report {
+            keep(&score.machine, &chapter)?;
+        }
         score.chapters.push(chapter);
     }
     if let Some(path) = &args.json {
-        fs::write(path, format!("{}\n", serde_json::to_string_pretty(&score)?))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        score.write(path)?;
     }
     let budgets = budget::read(&crate::root().join("bench/budgets.json"))?;
     budget::check(&budgets, &score.chapters)
+}
+
+/// Keeps what a scenario found beside what others have found on this machine, and writes the report.
+fn keep(machine: &Machine, chapter: &Chapter) -> Result<()> {
+    let folder = crate::root().join("bench");
+    let file = folder.join("score.json");
+    let mut score = Score::read(&file).unwrap_or_default();
+    if score.machine != *machine {
+        score = Score {
+            machine: machine.clone(),
+            ..Score::default()
+        };
+    }
+    score.chapters.retain(|old| old.scenario != chapter.scenario);
+    score.chapters.push(chapter.clone());
+    let place = |chapter: &Chapter| CARD.iter().position(|scenario| name(*scenario) == chapter.scenario);
+    score
+        .chapters
+        .sort_by_key(|chapter| place(chapter).unwrap_or(CARD.len()));
+    score.write(&file)?;
+    page::write(&file, &folder)
 }
 
 /// The scenarios that are asked for, each once.

@@ -26,9 +26,7 @@ const HOW_TO_READ: &str =
 
 /// Reads a score and writes it as `report.html` and `report.md` into a folder.
 pub(super) fn write(from: &Path, out: &Path) -> Result<()> {
-    let text = fs::read_to_string(from).with_context(|| format!("cannot read the score {}", from.display()))?;
-    let score: Score = serde_json::from_str(&text)
-        .with_context(|| format!("{} is no score of `cargo xtask bench`", from.display()))?;
+    let score = Score::read(from)?;
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     for (name, content) in [("report.html", html(&score)?), ("report.md", markdown(&score))] {
         let file = out.join(name);

@@ -3,7 +3,10 @@
 //! A figure that was not measured is not there. Of several rounds the median is told.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 /// Who did the work.
@@ -106,6 +109,18 @@ pub(super) enum Plot {
     Throughput,
     /// Time of an answer (ms) over the share of requests that were answered within it (percent).
     Latency,
+}
+
+impl Score {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read the score {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is no score of `cargo xtask bench`", path.display()))
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
+        fs::write(path, format!("{}\n", serde_json::to_string_pretty(self)?))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
 }
 
 impl Goal {
