@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use kruise_api::names::group;
 use kruise_testkit::progress::Progress;
 use kruise_testkit::shell;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -312,7 +313,7 @@ fn follow(command: &mut Command) -> Result<()> {
 
 /// A kind of ours.
 fn kind(kind: &str, plural: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", kind), plural)
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group::APPS, "v1beta1", kind), plural)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nobody measures 2^52 Pods")]
