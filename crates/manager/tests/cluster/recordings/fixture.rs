@@ -115,7 +115,10 @@ impl Recorded {
             .iter()
             .flat_map(|(ids, env)| ids.split(' ').map(move |_| env.clone()));
         Expected {
-            pods: sorted(pods.into_iter().map(|states| differences::pod_writes(&states))),
+            pods: sorted(
+                pods.into_iter()
+                    .map(|states| by_writer(differences::pod_writes(&states))),
+            ),
             claims: sorted(follow(&mut self.claims, &step.claims, |_, _| {})),
             barriers: sorted(barriers.into_iter().map(|states| differences::barrier_writes(&states))),
             pull_jobs: step.pull_jobs.clone(),
@@ -158,6 +161,21 @@ fn merge(state: &mut Value, change: &Value) {
         (_, Value::Null) => {}
         (state, change) => *state = change.clone(),
     }
+}
+
+/// The states of a Pod without the mark of the launch order, and then those of the mark: it has a controller of its own, and which of
+/// two controllers is the first to write is chance.
+pub(super) fn by_writer(mut states: Vec<Value>) -> Vec<Value> {
+    let mut marks = Vec::new();
+    for state in &mut states {
+        let annotations = state.get_mut("annotations").and_then(Value::as_object_mut);
+        let mark = annotations.and_then(|all| all.remove("apps.kruise.io/container-launch-priority-completed"));
+        marks.push(mark.unwrap_or_default());
+    }
+    states.dedup();
+    marks.dedup();
+    states.push(json!({ "launched": marks }));
+    states
 }
 
 /// In an order that does not depend on names.

@@ -189,7 +189,8 @@ impl Scenario {
     fn compare(&self, step: &Step, mark: &Mark, expected: &Expected) -> Result<(), NotYet> {
         let seen = self.tape.seen();
         let [pods, claims, barriers, pull_jobs] = &mark.lengths;
-        same("Pods", &expected.pods, &sorted(since(&seen.pods, pods).into_values()))?;
+        let changed = since(&seen.pods, pods).into_values();
+        same("Pods", &expected.pods, &sorted(changed.map(fixture::by_writer)))?;
         same(
             "claims",
             &expected.claims,
