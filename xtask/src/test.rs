@@ -3,7 +3,7 @@
 //! | level | needs | what |
 //! |---|---|---|
 //! | unit | nothing | formatting, clippy, generated files, the chart's rendering, unit and property tests |
-//! | cluster | etcd | test targets named `cluster` or `scenarios`, against a control plane shared by the run |
+//! | cluster | etcd, Chromium | test targets named `cluster` or `scenarios`, against a control plane shared by the run; `browser`: pages in a real browser; the budgets of the benchmark |
 //! | node | root | test targets named `node`, against three real nodes with the product installed |
 
 mod binaries;
@@ -21,7 +21,7 @@ use kruise_testkit::progress::{Progress, seconds};
 use kruise_testkit::{kubernetes, node, shell};
 
 use crate::clusters::Named;
-use crate::{product, up};
+use crate::{bench, product, up};
 use binaries::Binary;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -139,14 +139,19 @@ fn checks(totals: &mut Totals, progress: &Progress) -> Result<()> {
 }
 
 fn cluster_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &Progress) -> Result<()> {
-    let control_plane = TestControlPlane::start(progress)?;
-    let kubeconfig = control_plane.kubeconfig().display().to_string();
-    let before = totals.failed;
-    run_all(wanted, args, &[(cluster::KUBECONFIG, &kubeconfig)], totals, progress);
-    if totals.failed > before {
-        for part in control_plane::PARTS {
-            eprintln!("--- last words of {part}:\n{}", control_plane.last_words(part));
+    {
+        let control_plane = TestControlPlane::start(progress)?;
+        let kubeconfig = control_plane.kubeconfig().display().to_string();
+        let before = totals.failed;
+        run_all(wanted, args, &[(cluster::KUBECONFIG, &kubeconfig)], totals, progress);
+        if totals.failed > before {
+            for part in control_plane::PARTS {
+                eprintln!("--- last words of {part}:\n{}", control_plane.last_words(part));
+            }
         }
+    }
+    if args.filter.is_none() {
+        totals.check("cargo xtask bench --check", progress, bench::check);
     }
     Ok(())
 }

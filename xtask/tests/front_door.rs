@@ -58,6 +58,16 @@ fn given_no_cluster_then_every_command_says_so_and_down_is_content() {
         (&["up", "--name", "Not A Name"][..], "cannot name a cluster", false),
         (&["up", "--kubernetes", "1.2"][..], "no known patch release", false),
         (&["up", "--existing"][..], "--image", false),
+        (
+            &["bench", "report", "--from", "no-such-score.json"][..],
+            "cannot read the score no-such-score.json",
+            false,
+        ),
+        (
+            &["bench", "report", "--from", env!("CARGO_MANIFEST_PATH")][..],
+            "is no score of `cargo xtask bench`",
+            false,
+        ),
     ] {
         let output = xtask(home.path(), args).output().unwrap();
         assert_eq!(output.status.success(), good, "{args:?}: {}", said(&output));

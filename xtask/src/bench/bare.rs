@@ -14,6 +14,8 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::workload::{image, pod_spec};
+
 /// Writes under way at the same time.
 const AT_ONCE: usize = 64;
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -23,12 +25,20 @@ pub(super) struct Bare {
     pods: Api<Pod>,
     owner: Value,
     names: Vec<String>,
+    /// Where the Pods go; the scheduler decides if there is nothing here.
+    nodes: Vec<String>,
 }
 
 impl Bare {
-    /// Pods need an owner that exists and has no controller which minds them.
     pub(super) async fn new(client: &Client, namespace: &str, count: usize) -> Result<Self> {
-        let kind = super::cloneset::kind("PersistentPodState", "persistentpodstates");
+        Self::on_nodes(client, namespace, count, &[]).await
+    }
+
+    /// Pods that nobody has to schedule and that are held back by nothing.
+    ///
+    /// They need an owner that exists and has no controller which minds them.
+    pub(super) async fn on_nodes(client: &Client, namespace: &str, count: usize, nodes: &[String]) -> Result<Self> {
+        let kind = super::kind("PersistentPodState", "persistentpodstates");
         let owners: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
         let owner = DynamicObject::new("bare", &kind).data(json!({"spec": {
             "targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "nobody"},
@@ -41,7 +51,18 @@ impl Bare {
                 "uid": owner.metadata.uid, "controller": true, "blockOwnerDeletion": true,
             }]),
             names: (0..count).map(|number| format!("bare-{number}")).collect(),
+            nodes: nodes.to_owned(),
         })
+    }
+
+    /// As many Pods with other names.
+    pub(super) fn others(&self) -> Self {
+        Self {
+            pods: self.pods.clone(),
+            owner: self.owner.clone(),
+            names: self.names.iter().map(|name| format!("{name}-new")).collect(),
+            nodes: self.nodes.clone(),
+        }
     }
 
     /// Creates every Pod and says once that it is not held back. Returns when all are created, and when all are ready.
@@ -60,14 +81,21 @@ impl Bare {
 
     /// Creates every Pod; returns when the last request is answered.
     pub(super) async fn create_all(&self) -> Result<()> {
-        let create = |name: &'_ String| {
-            let pod = serde_json::from_value::<Pod>(self.manifest(name));
-            async move {
-                self.pods.create(&PostParams::default(), &pod?).await?;
-                Ok(())
-            }
-        };
-        self.for_all(create).await
+        let mut nodes = self.nodes.iter().cycle();
+        let manifests: Vec<(&String, Value)> = self
+            .names
+            .iter()
+            .map(|name| (name, self.manifest(name, nodes.next())))
+            .collect();
+        stream::iter(manifests)
+            .map(|(_, manifest)| async move {
+                let pod = serde_json::from_value::<Pod>(manifest)?;
+                self.pods.create(&PostParams::default(), &pod).await?;
+                anyhow::Ok(())
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
     }
 
     /// Does something to every Pod, many at a time.
@@ -95,50 +123,27 @@ impl Bare {
         Ok(begin.elapsed())
     }
 
-    /// Deletes every Pod; returns when the last request is answered.
+    /// Deletes every Pod and waits until no Pod is left in the namespace; returns how long the requests took.
     pub(super) async fn delete(&self) -> Result<Duration> {
         let begin = Instant::now();
-        self.for_all(|name| async move {
-            self.pods.delete(name, &DeleteParams::default()).await?;
-            Ok(())
-        })
-        .await?;
+        self.delete_all().await?;
         let deleted = begin.elapsed();
         gone(&self.pods).await?;
         Ok(deleted)
     }
 
-    /// Gives every Pod the status of one that runs, for clusters without kubelets.
-    pub(super) async fn run_all(&self) -> Result<()> {
-        let container = |name: &str| {
-            json!({
-                "name": name, "image": format!("registry.example/{name}:1"), "imageID": format!("registry.example/{name}@sha256:{:064x}", 1),
-                "containerID": format!("containerd://{:064x}", 2), "ready": true, "started": true, "restartCount": 0,
-                "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
-            })
-        };
-        let conditions = [
-            "PodScheduled",
-            "Initialized",
-            "ContainersReady",
-            "Ready",
-            "InPlaceUpdateReady",
-            "KruisePodReady",
-        ];
-        let conditions: Vec<Value> = conditions
-            .iter()
-            .map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}))
-            .collect();
-        let status = json!({"status": {
-            "phase": "Running", "hostIP": "10.0.0.1", "podIP": "10.1.0.1", "startTime": "2026-01-01T00:00:00Z",
-            "conditions": conditions, "containerStatuses": [container("main"), container("side")],
-        }});
-        let status = &Patch::Merge(status);
+    /// Deletes every Pod; returns when the last request is answered.
+    pub(super) async fn delete_all(&self) -> Result<()> {
         self.for_all(|name| async move {
-            self.pods.patch_status(name, &PatchParams::default(), status).await?;
+            self.pods.delete(name, &DeleteParams::default()).await?;
             Ok(())
         })
         .await
+    }
+
+    /// Waits until every Pod has been ready.
+    pub(super) async fn ready(&self) -> Result<()> {
+        self.until_all(is_ready).await
     }
 
     async fn release(&self, name: &str) -> Result<()> {
@@ -161,11 +166,12 @@ impl Bare {
         Ok(())
     }
 
-    fn manifest(&self, name: &str) -> Value {
-        json!({
-            "metadata": {"name": name, "labels": {"app": "bare"}, "ownerReferences": self.owner},
-            "spec": super::cloneset::pod_spec(super::cloneset::FIRST_IMAGE, true),
-        })
+    fn manifest(&self, name: &str, node: Option<&String>) -> Value {
+        let mut spec = pod_spec(&image(1), node.is_none());
+        if let Some(node) = node {
+            spec["nodeName"] = json!(node);
+        }
+        json!({"metadata": {"name": name, "labels": {"app": "bare"}, "ownerReferences": self.owner}, "spec": spec})
     }
 
     /// Waits until a condition has held for every Pod.
@@ -228,6 +234,12 @@ pub(super) async fn gone(pods: &Api<Pod>) -> Result<()> {
 pub(super) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.is_some_and(|all| all.iter().any(|each| each.type_ == "Ready" && each.status == "True"))
+}
+
+/// Whether its spec asks for an image.
+pub(super) fn is_to_run(pod: &Pod, image: &str) -> bool {
+    let spec = pod.spec.as_ref();
+    spec.is_some_and(|spec| spec.containers.iter().any(|each| each.image.as_deref() == Some(image)))
 }
 
 pub(super) fn runs(pod: &Pod, image: &str) -> bool {

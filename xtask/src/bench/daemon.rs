@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::program::Program;
 use super::score::Chapter;
-use super::{cloneset, many_nodes, platform};
+use super::{arena, many_nodes, platform};
 use crate::loopback::{free_ports, get};
 use crate::product;
 
@@ -33,9 +33,8 @@ const ROUNDS: usize = 2;
 const RESTARTS: usize = 15;
 const PATIENCE: Duration = Duration::from_mins(5);
 
-pub(super) fn run(progress: &Progress) -> Result<Chapter> {
+pub(super) fn run(report: &mut Chapter, progress: &Progress) -> Result<()> {
     node::possible().context("this scenario runs on real nodes")?;
-    let mut report = Chapter::new("daemon");
     let programs = progress.step("Building the release programs", |step| {
         product::compile("release", step)
     })?;
@@ -48,10 +47,10 @@ pub(super) fn run(progress: &Progress) -> Result<Chapter> {
         .build()?;
     {
         let cluster = Cluster::up(progress)?;
-        runtime.block_on(on_real_nodes(&cluster, daemon, &mut report, progress))?;
+        runtime.block_on(on_real_nodes(&cluster, daemon, report, progress))?;
     }
-    many_nodes::run(manager, &runtime, &mut report, progress)?;
-    Ok(report)
+    many_nodes::run(manager, &runtime, report, progress)?;
+    Ok(())
 }
 
 /// A cluster of the benchmark's own; it goes with this value.
@@ -112,7 +111,7 @@ fn repository(set: usize, number: usize) -> String {
 }
 
 async fn on_real_nodes(cluster: &Cluster, program: &Path, report: &mut Chapter, progress: &Progress) -> Result<()> {
-    let client = cloneset::client(&cluster.0.kubeconfig()).await?;
+    let client = arena::client(&cluster.0.kubeconfig()).await?;
     let runtimes: Vec<Runtime> =
         future::try_join_all((1..=NODES).map(|node| async move { Runtime::connect(&cluster.socket(node)).await }))
             .await?;
@@ -225,7 +224,7 @@ async fn pull_directly(runtimes: &[Runtime], set: usize) -> Result<Duration> {
 
 /// Until the runtimes themselves have every image: what daemons say about it comes later.
 async fn pull_by_daemon(client: &Client, runtimes: &[Runtime], set: usize) -> Result<Duration> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &cloneset::kind("NodeImage", "nodeimages"));
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &super::kind("NodeImage", "nodeimages"));
     let images: Map<String, Value> = (0..IMAGES)
         .map(|number| {
             let tag = json!({"tag": "1", "version": 0, "pullPolicy": {"ttlSecondsAfterFinished": 3600}});
@@ -266,7 +265,7 @@ async fn restarts(client: &Client, runtime: &Runtime) -> Result<Vec<Duration>> {
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let requests: Api<DynamicObject> = Api::default_namespaced_with(
         client.clone(),
-        &cloneset::kind("ContainerRecreateRequest", "containerrecreaterequests"),
+        &super::kind("ContainerRecreateRequest", "containerrecreaterequests"),
     );
     for number in 0..RESTARTS {
         let pod = json!({

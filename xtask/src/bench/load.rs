@@ -159,25 +159,48 @@ pub(super) fn in_order(requests: impl IntoIterator<Item = Target>) -> Result<Lat
     Ok(Latencies::new(times))
 }
 
+/// As many requests as the server takes, over several connections.
+pub(super) fn flat_out(target: &Target, connections: u32, time: Duration) -> Result<Latencies> {
+    let begin = Instant::now() + Duration::from_millis(100);
+    on_all(target, connections, move |connection, _| {
+        let mut times = Vec::new();
+        thread::sleep(begin.saturating_duration_since(Instant::now()));
+        while begin.elapsed() < time {
+            let asked = Instant::now();
+            connection.ask()?;
+            times.push(asked.elapsed());
+        }
+        Ok(times)
+    })
+}
+
 /// A steady rate over several connections. A request that had to wait for the one before counts from when it was due.
 pub(super) fn steady(target: &Target, connections: u32, per_second: u32, time: Duration) -> Result<Latencies> {
     let gap = Duration::from_secs(1) * connections / per_second;
     let begin = Instant::now() + Duration::from_millis(200);
+    on_all(target, connections, move |connection, number| {
+        let mut times = Vec::new();
+        let mut due = begin + gap * number / connections;
+        while due < begin + time {
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            connection.ask()?;
+            times.push(due.elapsed());
+            due += gap;
+        }
+        Ok(times)
+    })
+}
+
+/// The same work on each of several connections, with a thread each.
+fn on_all(
+    target: &Target,
+    connections: u32,
+    work: impl Fn(&mut Connection, u32) -> Result<Vec<Duration>> + Clone + Send + 'static,
+) -> Result<Latencies> {
     let threads: Vec<_> = (0..connections)
         .map(|number| {
-            let target = target.clone();
-            thread::spawn(move || -> Result<Vec<Duration>> {
-                let mut connection = target.connect()?;
-                let mut times = Vec::new();
-                let mut due = begin + gap * number / connections;
-                while due < begin + time {
-                    thread::sleep(due.saturating_duration_since(Instant::now()));
-                    connection.ask()?;
-                    times.push(due.elapsed());
-                    due += gap;
-                }
-                Ok(times)
-            })
+            let (target, work) = (target.clone(), work.clone());
+            thread::spawn(move || work(&mut target.connect()?, number))
         })
         .collect();
     let mut times = Vec::new();

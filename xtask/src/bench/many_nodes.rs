@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use super::manager::{Manager, Webhooks};
 use super::score::Chapter;
-use super::{cloneset, platform};
+use super::{arena, platform};
 
 const NODES: usize = 1000;
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -35,8 +35,8 @@ pub(super) fn run(program: &Path, runtime: &Runtime, report: &mut Chapter, progr
 }
 
 async fn measure(kubeconfig: &Path, manager: &Manager, report: &mut Chapter, progress: &Progress) -> Result<()> {
-    let client = cloneset::client(kubeconfig).await?;
-    let images: Api<DynamicObject> = Api::all_with(client.clone(), &cloneset::kind("NodeImage", "nodeimages"));
+    let client = arena::client(kubeconfig).await?;
+    let images: Api<DynamicObject> = Api::all_with(client.clone(), &super::kind("NodeImage", "nodeimages"));
     let options = SimOptions {
         count: NODES,
         ..SimOptions::default()
@@ -50,14 +50,18 @@ async fn measure(kubeconfig: &Path, manager: &Manager, report: &mut Chapter, pro
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    let writes = || manager.metric("kruise_writes_total", |labels| labels.contains("resource=\"nodeimages"));
+    let writes = || {
+        manager
+            .metrics()
+            .sum("kruise_writes_total", |labels| labels.contains("resource=\"nodeimages"))
+    };
     let (before, cpu, begin) = (writes(), manager.cpu()?, Instant::now());
     progress.say("A pull job over all of them …");
     tokio::select! {
         done = job(&client) => done?,
         ended = daemons(&images) => ended.context("the simulated daemons ended")?,
     }
-    let count = cloneset::as_number(NODES);
+    let count = super::as_number(NODES);
     report.at_most(
         "pull job over 1,000 nodes: writes of the manager per node",
         (writes() - before) / count,
@@ -73,8 +77,8 @@ async fn measure(kubeconfig: &Path, manager: &Manager, report: &mut Chapter, pro
 /// Makes a job for all nodes and waits for its end, well or not.
 async fn job(client: &Client) -> Result<()> {
     let jobs: Api<DynamicObject> =
-        Api::default_namespaced_with(client.clone(), &cloneset::kind("ImagePullJob", "imagepulljobs"));
-    let job = DynamicObject::new("all", &cloneset::kind("ImagePullJob", "imagepulljobs"))
+        Api::default_namespaced_with(client.clone(), &super::kind("ImagePullJob", "imagepulljobs"));
+    let job = DynamicObject::new("all", &super::kind("ImagePullJob", "imagepulljobs"))
         .data(json!({"spec": {"image": format!("{IMAGE}:1"), "parallelism": 200}}));
     jobs.create(&PostParams::default(), &job).await?;
     let begin = Instant::now();

@@ -6,10 +6,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use kruise_api::names::object;
 use kruise_testkit::cluster::TestControlPlane;
 use kruise_testkit::process::wait_until;
 use kruise_testkit::progress::Progress;
 use kruise_testkit::{kubernetes, shell};
+use serde_json::{Value, json};
 
 use super::load::{self, Target};
 use super::manager::{Manager, Webhooks};
@@ -20,8 +22,7 @@ use crate::product;
 const SYSTEM: &str = "kruise-system";
 pub(super) const MEGABYTE: f64 = 1024.0 * 1024.0;
 
-pub(super) fn run(progress: &Progress) -> Result<Chapter> {
-    let mut report = Chapter::new("platform");
+pub(super) fn run(report: &mut Chapter, progress: &Progress) -> Result<()> {
     let programs = progress.step("Building the release programs", |step| {
         product::compile("release", step)
     })?;
@@ -33,7 +34,7 @@ pub(super) fn run(progress: &Progress) -> Result<Chapter> {
     let control_plane = TestControlPlane::start(progress)?;
     let kubeconfig = control_plane.kubeconfig();
     progress.step("Installing CRDs and webhook configurations", |_| install(&kubeconfig))?;
-    start_idle_admission(manager, &kubeconfig, &mut report, progress)?;
+    start_idle_admission(manager, &kubeconfig, report, progress)?;
     for (what, polite, goal) in [("kill -9", false, 17.0), ("SIGTERM", true, 2.0)] {
         let time = progress.step(&format!("Fail-over after {what}"), |_| {
             fail_over(manager, &kubeconfig, polite)
@@ -44,7 +45,7 @@ pub(super) fn run(progress: &Progress) -> Result<Chapter> {
         let line = progress.step(&format!("Reading {pods} Pods into a cache"), |_| cached_pods(pods))?;
         report.at_most(format!("memory per cached Pod, {pods} Pods"), line, "bytes", 1536.0);
     }
-    Ok(report)
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a file of 2^52 bytes does not exist")]
@@ -210,7 +211,7 @@ pub(super) fn wait(time: Duration) {
 fn served(manager: &mut Manager) -> Result<Duration> {
     let (port, authority, started) = (manager.webhook_port, manager.authority(), manager.started);
     manager.until("serving", || {
-        Target::new(port, &authority, reviews::POD_PATH, &reviews::pod())
+        Target::new(port, &authority, reviews::POD_PATH, &reviews::pod(2, true))
             .and_then(|target| target.connect()?.ask())
             .is_ok()
     })?;
@@ -222,12 +223,12 @@ fn target(manager: &Manager) -> Result<Target> {
         manager.webhook_port,
         &manager.authority(),
         reviews::POD_PATH,
-        &reviews::pod(),
+        &reviews::pod(2, true),
     )
 }
 
 /// Who leads.
-fn holder(kubeconfig: &Path) -> Option<String> {
+pub(super) fn holder(kubeconfig: &Path) -> Option<String> {
     let holder = shell::run(kubectl(kubeconfig).args([
         "-n",
         SYSTEM,
@@ -241,9 +242,38 @@ fn holder(kubeconfig: &Path) -> Option<String> {
     (!holder.is_empty()).then_some(holder)
 }
 
+/// Nobody has to wait until the last leader's time is up.
+pub(super) fn free_lease(kubeconfig: &Path) {
+    // At the first start there is none.
+    let _ = shell::run(kubectl(kubeconfig).args(["-n", SYSTEM, "delete", "lease", "kruise-manager"]));
+}
+
+/// Narrows the webhooks to namespaces that do not exist.
+pub(super) fn nobody_asks_webhooks(kubeconfig: &Path) -> Result<()> {
+    for kind in ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] {
+        let name = if kind.starts_with('m') {
+            object::MUTATING_WEBHOOKS
+        } else {
+            object::VALIDATING_WEBHOOKS
+        };
+        let webhooks = shell::run(kubectl(kubeconfig).args(["get", kind, name, "-o", "jsonpath={.webhooks[*].name}"]))?;
+        let narrow: Vec<Value> = (0..webhooks.split(' ').count())
+            .map(|place| {
+                json!({
+                    "op": "add", "path": format!("/webhooks/{place}/namespaceSelector"),
+                    "value": {"matchLabels": {"kubernetes.io/metadata.name": "nowhere"}},
+                })
+            })
+            .collect();
+        let narrow = Value::from(narrow).to_string();
+        shell::run(kubectl(kubeconfig).args(["patch", kind, name, "--type=json", "-p", &narrow]))?;
+    }
+    Ok(())
+}
+
 /// How long nobody leads when the leader goes.
 fn fail_over(program: &Path, kubeconfig: &Path, polite: bool) -> Result<Duration> {
-    let _ = shell::run(kubectl(kubeconfig).args(["-n", SYSTEM, "delete", "lease", "kruise-manager"]));
+    free_lease(kubeconfig);
     let mut leader = Manager::start(program, kubeconfig, Webhooks::Service, &[])?;
     leader.ready()?;
     let mut first = None;

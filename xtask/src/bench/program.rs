@@ -11,6 +11,8 @@ use tempfile::TempDir;
 
 use crate::loopback::get;
 
+const REQUESTS: &str = "rest_client_requests_total";
+
 /// A running program; it ends with this value.
 pub(super) struct Program {
     process: Child,
@@ -51,31 +53,39 @@ impl Program {
             ended.is_some() || condition()
         });
         if !seen || ended.is_some() {
-            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            bail!(
-                "the program is not {what} (ended: {ended:?}):\n{}",
-                kruise_testkit::shell::tail(&log, 30)
-            );
+            bail!("the program is not {what} (ended: {ended:?}):\n{}", self.last_words());
         }
         Ok(())
     }
 
-    /// The sum of a metric over its labels that satisfy a condition.
-    pub(super) fn metric(&self, name: &str, labels: impl Fn(&str) -> bool) -> f64 {
-        get(&format!("http://127.0.0.1:{}/metrics", self.metrics_port))
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '))
-            .filter(|(rest, _)| (rest.is_empty() || rest.starts_with('{')) && labels(rest))
-            .filter_map(|(_, value)| value.parse::<f64>().ok())
-            .sum()
+    /// Where its metrics are.
+    pub(super) fn metrics(&self) -> Metrics {
+        Metrics(self.metrics_port)
     }
 
     /// Requests that it has made, reads apart.
     pub(super) fn writes(&self) -> f64 {
-        self.metric("rest_client_requests_total", |labels| {
-            !labels.contains("method=\"GET\"")
-        })
+        self.metrics()
+            .sum(REQUESTS, |labels| !labels.contains("method=\"GET\""))
+    }
+
+    /// Requests that it has made.
+    pub(super) fn requests(&self) -> f64 {
+        self.metrics().sum(REQUESTS, |_| true)
+    }
+
+    /// The end of its log, if it does not run any more.
+    pub(super) fn last_words_if_ended(&self) -> Option<String> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        let runs = stat
+            .rsplit_once(") ")
+            .is_some_and(|(_, state)| !state.starts_with(['Z', 'X']));
+        (!runs).then(|| self.last_words())
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        kruise_testkit::shell::tail(&log, 30)
     }
 
     /// Resident memory, in bytes.
@@ -117,6 +127,23 @@ impl Program {
     /// Asks it to stop, as a kubelet does.
     pub(super) fn terminate(&self) -> Result<()> {
         kruise_testkit::shell::run(Command::new("kill").arg(self.pid().to_string())).map(drop)
+    }
+}
+
+/// What a program counts about itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Metrics(u16);
+
+impl Metrics {
+    /// The sum of a metric over its labels that satisfy a condition.
+    pub(super) fn sum(self, name: &str, labels: impl Fn(&str) -> bool) -> f64 {
+        get(&format!("http://127.0.0.1:{}/metrics", self.0))
+            .unwrap_or_default()
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '))
+            .filter(|(rest, _)| (rest.is_empty() || rest.starts_with('{')) && labels(rest))
+            .filter_map(|(_, value)| value.parse::<f64>().ok())
+            .sum()
     }
 }
 

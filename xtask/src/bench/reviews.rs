@@ -1,15 +1,16 @@
 //! Requests as the API server sends them.
 
+use kruise_api::names;
 use serde_json::{Value, json};
 
 pub(super) const POD_PATH: &str = "/mutate-pod";
 pub(super) const CLONE_SET_PATH: &str = "/validate-apps-kruise-io-cloneset";
 
-/// The creation of a Pod with two containers that a CloneSet owns, as the API server asks about it.
-pub(super) fn pod() -> String {
-    let container = |name: &str| {
+/// The creation of a Pod, as the API server asks about it. Rules match one that a CloneSet owns and whose containers start in order.
+pub(super) fn pod(containers: usize, rules_match: bool) -> String {
+    let container = |number: usize| {
         json!({
-            "name": name, "image": format!("registry.example/{name}:1.25"), "imagePullPolicy": "IfNotPresent",
+            "name": format!("c{number}"), "image": format!("registry.example/c{number}:1.25"), "imagePullPolicy": "IfNotPresent",
             "env": [{"name": "A", "value": "1"}, {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}],
             "ports": [{"containerPort": 8080, "protocol": "TCP"}],
             "resources": {"limits": {"cpu": "500m", "memory": "256Mi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
@@ -17,18 +18,24 @@ pub(super) fn pod() -> String {
             "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
         })
     };
+    let mut metadata = json!({
+        "name": "demo-x2kfz", "generateName": "demo-", "namespace": "default",
+        "labels": {"app": "demo", "controller-revision-hash": "demo-788944f45"},
+    });
+    if rules_match {
+        metadata["annotations"] = json!({(names::annotation::LAUNCH_PRIORITY): "Ordered"});
+        metadata["ownerReferences"] = json!([{
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "demo",
+            "uid": "3a52ce5e-0b3c-4a31-a3c4-a6ae0e6a3f54", "controller": true, "blockOwnerDeletion": true,
+        }]);
+    }
+    let containers: Vec<Value> = (0..containers).map(container).collect();
     review(
         &["", "v1", "Pod", "pods"],
         &json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": "demo-x2kfz", "generateName": "demo-", "namespace": "default",
-                "labels": {"app": "demo", "controller-revision-hash": "demo-788944f45"},
-                "ownerReferences": [{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "demo",
-                    "uid": "3a52ce5e-0b3c-4a31-a3c4-a6ae0e6a3f54", "controller": true, "blockOwnerDeletion": true}],
-            },
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
             "spec": {
-                "containers": [container("main"), container("side")], "restartPolicy": "Always", "dnsPolicy": "ClusterFirst",
+                "containers": containers, "restartPolicy": "Always", "dnsPolicy": "ClusterFirst",
                 "serviceAccountName": "default", "schedulerName": "default-scheduler", "terminationGracePeriodSeconds": 30,
                 "volumes": [{"name": "token", "projected": {"defaultMode": 420, "sources": [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]}}],
             },

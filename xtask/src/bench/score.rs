@@ -3,7 +3,10 @@
 //! A figure that was not measured is not there. Of several rounds the median is told.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 /// Who did the work.
@@ -108,6 +111,18 @@ pub(super) enum Plot {
     Latency,
 }
 
+impl Score {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read the score {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is no score of `cargo xtask bench`", path.display()))
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
+        fs::write(path, format!("{}\n", serde_json::to_string_pretty(self)?))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
 impl Goal {
     pub(super) fn is_met_by(self, value: f64) -> bool {
         match self {
@@ -125,17 +140,22 @@ impl Goal {
     }
 }
 
+/// What is told of several rounds.
+pub(super) fn median(rounds: &[f64]) -> Option<f64> {
+    let mut rounds = rounds.to_vec();
+    rounds.sort_by(f64::total_cmp);
+    let middle = rounds.len() / 2;
+    match rounds.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(rounds[middle]),
+        _ => Some(f64::midpoint(rounds[middle - 1], rounds[middle])),
+    }
+}
+
 impl Row {
     /// The median of the rounds of a subject.
     pub(super) fn value(&self, subject: Subject) -> Option<f64> {
-        let mut rounds = self.values.get(&subject)?.clone();
-        rounds.sort_by(f64::total_cmp);
-        let middle = rounds.len() / 2;
-        match rounds.len() {
-            0 => None,
-            count if count % 2 == 1 => Some(rounds[middle]),
-            _ => Some(f64::midpoint(rounds[middle - 1], rounds[middle])),
-        }
+        median(self.values.get(&subject)?)
     }
 
     /// How many times ours another subject's figure is.

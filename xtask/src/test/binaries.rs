@@ -104,7 +104,7 @@ impl Binary {
         let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
         Some(Self {
             level: match target.as_str() {
-                "cluster" | "scenarios" => Level::Cluster,
+                "browser" | "cluster" | "scenarios" => Level::Cluster,
                 "node" => Level::Node,
                 _ => Level::Unit,
             },

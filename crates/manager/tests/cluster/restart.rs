@@ -14,7 +14,7 @@ fn given_the_api_server_is_killed_and_started_again_then_the_manager_goes_on() {
             .await
             .unwrap();
         let world = World::on(&control_plane.kubeconfig(), "restart").await;
-        let replica = world.ready(&Faults::new(1)).await;
+        let mut replica = world.ready(&Faults::new(1)).await;
         replica.leads().await;
         world.gated_pod("before").await;
         world.gets_condition("before").await;
@@ -24,16 +24,18 @@ fn given_the_api_server_is_killed_and_started_again_then_the_manager_goes_on() {
             control_plane
         });
         let control_plane = restarted.await.unwrap();
-        // Either it could keep the lease, or it ended as it must and the kubelet would start it again.
-        let replica = if replica.task.is_finished() {
-            let end = replica.task.await.unwrap().unwrap_err().to_string();
-            assert!(end.contains("the lease is lost"), "{end}");
-            world.ready(&Faults::new(2)).await
-        } else {
-            replica
-        };
         world.gated_pod("after").await;
-        world.gets_condition("after").await;
+        // Either it could keep the lease, or it ends as it must and the kubelet would start it again.
+        let ended = tokio::select! {
+            () = world.gets_condition("after") => None,
+            ended = &mut replica.task => Some(ended),
+        };
+        if let Some(ended) = ended {
+            let why = ended.unwrap().unwrap_err().to_string();
+            assert!(why.contains("the lease is lost"), "{why}");
+            replica = world.ready(&Faults::new(2)).await;
+            world.gets_condition("after").await;
+        }
         world.try_pod().await.unwrap();
         world.stop(replica).await;
         drop(world);

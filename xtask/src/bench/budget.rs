@@ -1,0 +1,121 @@
+//! What must not get worse: ratios within one run, counts and memory. Never a time, which says more about the machine.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::score::{Chapter, Goal, Subject};
+
+/// One promise.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Budget {
+    scenario: String,
+    measure: String,
+    of: Quantity,
+    #[serde(flatten)]
+    goal: Goal,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Quantity {
+    /// The figure itself.
+    Value,
+    /// How many times ours the bare client's figure is. Of a time: the share of the bare client's speed.
+    RatioToBare,
+    /// How many times ours the peer's figure is.
+    RatioToPeer,
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<Budget>> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is not a list of budgets", path.display()))
+}
+
+/// Says how each budget was kept. A budget whose scenario was run and whose figure is not there is exceeded: nobody knows. Those that
+/// compare with a peer count only if one was there.
+pub(super) fn check(budgets: &[Budget], chapters: &[Chapter]) -> Result<()> {
+    let mut exceeded = Vec::new();
+    for budget in budgets {
+        let Some(chapter) = chapters.iter().find(|chapter| chapter.scenario == budget.scenario) else {
+            continue;
+        };
+        if budget.of == Quantity::RatioToPeer && !chapter.subjects().contains(&Subject::Peer) {
+            continue;
+        }
+        let found = budget.found(chapter);
+        let kept = found.is_some_and(|found| budget.goal.is_met_by(found));
+        let said = format!(
+            "{}: {}{} is {} ({})",
+            budget.scenario,
+            budget.measure,
+            match budget.of {
+                Quantity::Value => "",
+                Quantity::RatioToBare => ", bare client to ours,",
+                Quantity::RatioToPeer => ", peer to ours,",
+            },
+            found.map_or_else(|| "not measured".to_owned(), |found| format!("{found:.3}")),
+            budget.goal.text(),
+        );
+        if kept {
+            println!("kept: {said}");
+        } else {
+            exceeded.push(said);
+        }
+    }
+    if !exceeded.is_empty() {
+        bail!("exceeded budgets:\n{}", exceeded.join("\n"));
+    }
+    Ok(())
+}
+
+impl Budget {
+    fn found(&self, chapter: &Chapter) -> Option<f64> {
+        let row = chapter.rows.iter().find(|row| row.measure == self.measure)?;
+        match self.of {
+            Quantity::Value => row.value(Subject::Ours),
+            Quantity::RatioToBare => row.ratio(Subject::Bare),
+            Quantity::RatioToPeer => row.ratio(Subject::Peer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budgets(text: &str) -> Vec<Budget> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_worse_or_not_measured_is_exceeded() {
+        let mut chapter = Chapter::new("scale");
+        chapter.add("ready", 10.0, "s");
+        chapter.note(Subject::Bare, "ready", 8.0, "s", None);
+        let chapters = [chapter];
+        let ratio = |goal: &str| {
+            let text = format!(r#"[{{"scenario": "scale", "measure": "ready", "of": "ratioToBare", {goal}}}]"#);
+            check(&budgets(&text), &chapters)
+        };
+        assert!(ratio(r#""atLeast": 0.7"#).is_ok());
+        assert!(ratio(r#""atLeast": 0.9"#).is_err());
+        assert!(ratio(r#""atMost": 0.7"#).is_err());
+        let other = |scenario: &str, measure: &str, of: &str| {
+            let text = format!(r#"[{{"scenario": "{scenario}", "measure": "{measure}", "of": "{of}", "atMost": 99}}]"#);
+            check(&budgets(&text), &chapters)
+        };
+        assert!(other("scale", "ready", "value").is_ok());
+        assert!(other("scale", "gone", "value").is_err(), "not measured");
+        assert!(other("idle", "CPU", "value").is_ok(), "that scenario was not run");
+        assert!(other("scale", "ready", "ratioToPeer").is_ok(), "no peer took part");
+    }
+
+    #[test]
+    fn the_committed_budgets_can_be_read() {
+        assert!(!read(&crate::root().join("bench/budgets.json")).unwrap().is_empty());
+    }
+}

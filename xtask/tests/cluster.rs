@@ -1,0 +1,131 @@
+//! What the benchmark does when it cannot measure: it says so, fails, and tells no figure. And what it does with a peer that works.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use kruise_testkit::paths;
+use kruise_testkit::process::{Processes, wait_until};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A run of the benchmark with few Pods, of programs as they are built for tests.
+struct Run {
+    process: Child,
+    folder: TempDir,
+}
+
+impl Run {
+    fn start(args: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| File::create(folder.path().join(name)).unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .args(["bench", "--quick", "--unoptimised", "--pods", "20"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(file("out"))
+            .stderr(file("err"))
+            .spawn()
+            .unwrap();
+        Self { process, folder }
+    }
+
+    fn said(&self) -> String {
+        ["out", "err"]
+            .map(|name| fs::read_to_string(self.folder.path().join(name)).unwrap())
+            .join("\n")
+    }
+
+    /// The control plane that it has started last.
+    fn kill_api_server(&self) -> bool {
+        let number = self
+            .said()
+            .matches("Starting a control plane")
+            .count()
+            .saturating_sub(1);
+        let folder = paths::state().unwrap().join("tests");
+        let folder = folder.join(format!("{}-{number}", self.process.id()));
+        let Some(server) = Processes::below(&folder).unwrap().running("apiserver") else {
+            return false;
+        };
+        server.signal(Signal::KILL);
+        server.ends_within(PATIENCE)
+    }
+
+    fn ends(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until(PATIENCE, || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap_or_else(|| panic!("still runs:\n{}", self.said()))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn given_a_peer_that_does_not_start_then_the_run_says_so() {
+    let mut run = Run::start(&["idle", "--peer", "/bin/false"]);
+    assert_eq!(run.ends().code(), Some(1));
+    let said = run.said();
+    assert!(said.contains("peer does not start"), "{said}");
+    assert!(!said.contains("% of a core"), "no figures of half a comparison: {said}");
+}
+
+#[test]
+fn given_no_peer_at_all_then_nothing_is_started() {
+    let mut run = Run::start(&["idle", "--peer", "/nowhere/manager"]);
+    assert_eq!(run.ends().code(), Some(1));
+    assert!(
+        run.said().contains("there is no program /nowhere/manager"),
+        "{}",
+        run.said()
+    );
+}
+
+#[test]
+fn given_an_api_server_that_dies_then_the_run_says_so() {
+    let mut run = Run::start(&["idle"]);
+    let killed = wait_until(PATIENCE, || {
+        run.said().contains("✓ Installing") && run.kill_api_server()
+    });
+    assert!(killed, "{}", run.said());
+    assert_eq!(run.ends().code(), Some(1));
+    let said = run.said();
+    assert!(said.contains("the scenario idle gave no figures"), "{said}");
+    assert!(!said.contains("% of a core"), "{said}");
+}
+
+#[test]
+fn given_a_peer_then_both_do_the_same_work_and_are_compared() {
+    let manager = Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("kruise-manager");
+    let mut run = Run::start(&["scale", "--peer", manager.to_str().unwrap(), "--bare"]);
+    run.ends();
+    let said = run.said();
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("one set: writes per Pod, out"));
+    // Value and ratio of the peer, which is ours here.
+    let figures: Vec<f64> = line
+        .unwrap_or_else(|| panic!("{said}"))
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [ours, peer, ratio, ..] = figures[..] else {
+        panic!("{said}")
+    };
+    assert!((peer / ours - ratio).abs() < 0.01, "{said}");
+    assert!(
+        (0.7..1.5).contains(&ratio),
+        "the same program makes about as many writes: {said}"
+    );
+}
