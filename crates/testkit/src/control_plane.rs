@@ -252,10 +252,13 @@ impl ControlPlane<'_> {
     }
 
     fn command(&self, program: impl Into<PathBuf>) -> Command {
-        match self.place {
+        let mut command = match self.place {
             Place::Loopback(_) => Command::new(program.into()),
             Place::Network(network) => network.on_control_plane(program),
-        }
+        };
+        // These programs spend a quarter of their time collecting garbage; with more memory they have to do it less often.
+        command.env("GOGC", "400");
+        command
     }
 }
 

@@ -35,6 +35,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<Budget>> {
     serde_json::from_str(&text).with_context(|| format!("{} is not a list of budgets", path.display()))
 }
 
+/// Whether anything was promised of a scenario that a run without or with a peer can tell.
+pub(super) fn has(budgets: &[Budget], scenario: &str, peer: bool) -> bool {
+    budgets
+        .iter()
+        .any(|budget| budget.scenario == scenario && (peer || budget.of != Quantity::RatioToPeer))
+}
+
 /// Says how each budget was kept. A budget whose scenario was run and whose figure is not there is exceeded: nobody knows. Those that
 /// compare with a peer count only if one was there.
 pub(super) fn check(budgets: &[Budget], chapters: &[Chapter]) -> Result<()> {

@@ -27,6 +27,7 @@ pub(super) async fn run(
     progress: &Progress,
 ) -> Result<()> {
     let ours = contenders.first().context("nobody takes part")?;
+    let managers = || contenders.iter().filter(|contender| contender.subject != Subject::Bare);
     arena.namespace("start").await?;
     let filling = arena.manager(ours)?;
     // Something to work on.
@@ -39,15 +40,12 @@ pub(super) async fn run(
             let filling = arena.manager(ours)?;
             arena.guard(&filling, crowd.grow(*pods)).await?;
         }
-        for contender in contenders {
-            if contender.subject == Subject::Bare {
-                continue;
-            }
+        for contender in managers() {
             progress.say(&format!("Starting {} among {pods} Pods …", contender.subject.name()));
             one(arena, contender, *pods, chapter).await?;
         }
     }
-    for contender in contenders {
+    for contender in managers() {
         growth(contender.subject, chapter);
     }
     crowd.leave().await
