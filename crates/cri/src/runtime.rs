@@ -119,6 +119,17 @@ impl Runtime {
         Ok(answer.images)
     }
 
+    /// An image of the node, by any form of its name.
+    pub async fn image(&self, reference: &str) -> Result<Option<wire::Image>, Error> {
+        let request = wire::ImageStatusRequest {
+            image: Some(wire::ImageSpec {
+                image: reference.to_owned(),
+            }),
+        };
+        let answer = within("ImageStatus", PLAIN, self.images().image_status(request)).await?;
+        Ok(answer.image)
+    }
+
     /// Pulls an image. When the caller gives up, so does the runtime.
     pub async fn pull_image(&self, request: &PullRequest, deadline: Duration) -> Result<String, Error> {
         let auth = request.credentials.clone().map(|credentials| wire::AuthConfig {

@@ -240,19 +240,14 @@ async fn pull_by_daemon(client: &Client, runtimes: &[Runtime], set: usize) -> Re
         let params = PatchParams::apply("bench").force();
         api.patch(&node_name(node), &params, &Patch::Apply(object)).await?;
     }
-    let prefix = format!("docker.io/bench/set{set}-");
-    let all = runtimes.iter().map(|runtime| {
-        let prefix = &prefix;
-        async move {
-            loop {
-                let images = runtime.list_images().await?;
-                let tags = images.iter().flat_map(|image| &image.repo_tags);
-                if tags.filter(|tag| tag.starts_with(prefix)).count() == IMAGES {
-                    return Ok::<_, anyhow::Error>(());
-                }
-                tokio::time::sleep(Duration::from_millis(100)).await;
+    let all = runtimes.iter().map(|runtime| async move {
+        for number in 0..IMAGES {
+            let image = format!("{}:1", repository(set, number));
+            while runtime.image(&image).await?.is_none() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
+        anyhow::Ok(())
     });
     timeout(PATIENCE, future::try_join_all(all))
         .await

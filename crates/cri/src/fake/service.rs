@@ -238,6 +238,17 @@ impl ImageService for Service {
         .await
     }
 
+    async fn image_status(&self, request: Request<wire::ImageStatusRequest>) -> Answer<wire::ImageStatusResponse> {
+        let reference = request.into_inner().image.unwrap_or_default().image;
+        self.plain("ImageStatus", &reference, |world| {
+            let name = full(&reference);
+            wire::ImageStatusResponse {
+                image: world.images.get(&name).map(|id| image(&name, id)),
+            }
+        })
+        .await
+    }
+
     async fn pull_image(&self, request: Request<wire::PullImageRequest>) -> Answer<wire::PullImageResponse> {
         let request = request.into_inner();
         let reference = request.image.unwrap_or_default().image;

@@ -35,6 +35,17 @@ pub struct ListImagesResponse {
     pub images: ::prost::alloc::vec::Vec<Image>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImageStatusRequest {
+    #[prost(message, optional, tag = "1")]
+    pub image: ::core::option::Option<ImageSpec>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImageStatusResponse {
+    /// Nothing if the image is not there.
+    #[prost(message, optional, tag = "1")]
+    pub image: ::core::option::Option<Image>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Image {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
@@ -1066,6 +1077,31 @@ pub mod image_service_client {
                 .insert(GrpcMethod::new("runtime.v1.ImageService", "ListImages"));
             self.inner.unary(req, path, codec).await
         }
+        /// One image, if it is on this node.
+        pub async fn image_status(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ImageStatusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ImageStatusResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/runtime.v1.ImageService/ImageStatus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("runtime.v1.ImageService", "ImageStatus"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Pulls an image and waits for its end.
         pub async fn pull_image(
             &mut self,
@@ -1138,6 +1174,14 @@ pub mod image_service_server {
             request: tonic::Request<super::ListImagesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListImagesResponse>,
+            tonic::Status,
+        >;
+        /// One image, if it is on this node.
+        async fn image_status(
+            &self,
+            request: tonic::Request<super::ImageStatusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ImageStatusResponse>,
             tonic::Status,
         >;
         /// Pulls an image and waits for its end.
@@ -1264,6 +1308,51 @@ pub mod image_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListImagesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.ImageService/ImageStatus" => {
+                    #[allow(non_camel_case_types)]
+                    struct ImageStatusSvc<T: ImageService>(pub Arc<T>);
+                    impl<
+                        T: ImageService,
+                    > tonic::server::UnaryService<super::ImageStatusRequest>
+                    for ImageStatusSvc<T> {
+                        type Response = super::ImageStatusResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ImageStatusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ImageService>::image_status(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ImageStatusSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -16,7 +16,7 @@ use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretReference};
 use kruise_api::nodeimage::{ImagePullPhase, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus};
 use kruise_api::shared::image_pull::{ImagePullPolicy, SandboxConfig};
 use kruise_core::shared::image_name::{Image, reference};
-use kruise_cri::{Credentials, PullRequest, Runtime, wire};
+use kruise_cri::{Credentials, PullRequest, Runtime};
 use tokio::time::Instant;
 
 use super::default_keys::DefaultKeys;
@@ -139,7 +139,7 @@ impl Means {
             }
             let attempt = tokio::time::timeout(left, self.attempt(task, &wanted, left)).await;
             let error = match attempt {
-                Ok(Ok(())) => return Ok(self.image_id(task, &wanted).await),
+                Ok(Ok(())) => return Ok(self.image_id(task).await),
                 Ok(Err(error)) => error,
                 Err(_) => format!("pulling image {} is canceled", task.reference()),
             };
@@ -155,8 +155,8 @@ impl Means {
 
     async fn attempt(&self, task: &Task, wanted: &Image, left: Duration) -> Result<(), String> {
         if task.asked.image_pull_policy == ImagePullPolicy::IfNotPresent {
-            let images = self.runtime.list_images().await.map_err(|error| error.to_string())?;
-            if find(&images, wanted).is_some() {
+            let image = self.runtime.image(&task.reference()).await;
+            if image.map_err(|error| error.to_string())?.is_some() {
                 return Ok(());
             }
         }
@@ -210,9 +210,9 @@ impl Means {
     }
 
     /// The ID of an image that was pulled; empty when the runtime does not tell, which is no failure.
-    async fn image_id(&self, task: &Task, wanted: &Image) -> String {
-        let images = self.runtime.list_images().await.unwrap_or_default();
-        find(&images, wanted).map_or_else(String::new, |id| format!("{}@{id}", task.name))
+    async fn image_id(&self, task: &Task) -> String {
+        let image = self.runtime.image(&task.reference()).await.ok().flatten();
+        image.map_or_else(String::new, |image| format!("{}@{}", task.name, image.id))
     }
 }
 
@@ -225,15 +225,6 @@ fn request(task: &Task) -> PullRequest {
         labels: task.sandbox.labels.clone(),
         annotations,
     }
-}
-
-/// The ID of an image among those of the node.
-fn find(images: &[wire::Image], wanted: &Image) -> Option<String> {
-    let is_wanted = |name: &String| Image::parse(name).is_ok_and(|name| name == *wanted);
-    let found = images
-        .iter()
-        .find(|image| image.repo_tags.iter().chain(&image.repo_digests).any(is_wanted));
-    found.map(|image| image.id.clone())
 }
 
 #[cfg(test)]
@@ -264,19 +255,6 @@ mod tests {
     fn given_failures_then_pauses_double_up_to_half_a_minute() {
         let pauses: Vec<_> = [1, 2, 3, 4, 5, 6, 99].map(|failures| pause(failures).as_secs()).into();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
-    }
-
-    #[test]
-    fn given_images_of_the_node_then_tags_and_digests_are_found_under_any_form_of_the_name() {
-        let digest = format!("sha256:{}", "0".repeat(64));
-        let images = [wire::Image {
-            id: "sha256:abc".to_owned(),
-            repo_tags: vec!["not a name".to_owned(), "docker.io/library/nginx:1".to_owned()],
-            repo_digests: vec![format!("docker.io/library/nginx@{digest}")],
-        }];
-        let found = |text: &str| find(&images, &Image::parse(text).expect(text)).is_some();
-        assert!(found("nginx:1") && found("docker.io/nginx:1") && found(&format!("nginx@{digest}")));
-        assert!(!found("nginx:2") && !found("other/nginx:1"));
     }
 
     #[test]
