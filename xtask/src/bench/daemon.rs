@@ -13,7 +13,7 @@ use kruise_testkit::instance::{Instance, Wanted};
 use kruise_testkit::packages::Install;
 use kruise_testkit::progress::Progress;
 use kruise_testkit::{node, shell};
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -120,6 +120,12 @@ async fn on_real_nodes(cluster: &Cluster, program: &Path, report: &mut Chapter, 
         .collect::<Result<Vec<_>>>()?;
     for daemon in &mut daemons {
         daemon.healthy()?;
+    }
+    let kind = super::kind("NodeImage", "nodeimages");
+    let images: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    for node in 1..=NODES {
+        let empty = DynamicObject::new(&node_name(node), &kind).data(json!({"spec": {}}));
+        images.create(&PostParams::default(), &empty).await?;
     }
 
     let (mut direct, mut ours) = (Duration::ZERO, Duration::ZERO);
@@ -233,12 +239,9 @@ async fn pull_by_daemon(client: &Client, runtimes: &[Runtime], set: usize) -> Re
         .collect();
     let begin = Instant::now();
     for node in 1..=NODES {
-        let object = json!({
-            "apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
-            "metadata": {"name": node_name(node)}, "spec": {"images": images},
-        });
-        let params = PatchParams::apply("bench").force();
-        api.patch(&node_name(node), &params, &Patch::Apply(object)).await?;
+        let mut object = api.get(&node_name(node)).await?;
+        object.data["spec"] = json!({ "images": images });
+        api.replace(&node_name(node), &PostParams::default(), &object).await?;
     }
     let all = runtimes.iter().map(|runtime| async move {
         for number in 0..IMAGES {

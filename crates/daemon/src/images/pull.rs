@@ -139,7 +139,7 @@ impl Means {
             }
             let attempt = tokio::time::timeout(left, self.attempt(task, &wanted, left)).await;
             let error = match attempt {
-                Ok(Ok(())) => return Ok(self.image_id(task).await),
+                Ok(Ok(id)) => return Ok(self.image_id(task, id).await),
                 Ok(Err(error)) => error,
                 Err(_) => format!("pulling image {} is canceled", task.reference()),
             };
@@ -153,11 +153,12 @@ impl Means {
         }
     }
 
-    async fn attempt(&self, task: &Task, wanted: &Image, left: Duration) -> Result<(), String> {
+    /// Gives what the runtime says the image is.
+    async fn attempt(&self, task: &Task, wanted: &Image, left: Duration) -> Result<String, String> {
         if task.asked.image_pull_policy == ImagePullPolicy::IfNotPresent {
             let image = self.runtime.image(&task.reference()).await;
-            if image.map_err(|error| error.to_string())?.is_some() {
-                return Ok(());
+            if let Some(image) = image.map_err(|error| error.to_string())? {
+                return Ok(image.id);
             }
         }
         let mut request = request(task);
@@ -169,7 +170,7 @@ impl Means {
         for credentials in candidates {
             request.credentials = Some(credentials);
             match self.send(&request, left).await {
-                Ok(()) => return Ok(()),
+                Ok(id) => return Ok(id),
                 Err(error) => {
                     if !refusals.contains(&error) {
                         refusals.push(error);
@@ -183,9 +184,9 @@ impl Means {
         }
     }
 
-    async fn send(&self, request: &PullRequest, left: Duration) -> Result<(), String> {
+    async fn send(&self, request: &PullRequest, left: Duration) -> Result<String, String> {
         let answer = self.runtime.pull_image(request, left).await;
-        answer.map(drop).map_err(|error| {
+        answer.map_err(|error| {
             if error.is_timeout() {
                 format!("pulling image {} is canceled", request.image)
             } else {
@@ -209,10 +210,20 @@ impl Means {
         Ok(candidates)
     }
 
-    /// The ID of an image that was pulled; empty when the runtime does not tell, which is no failure.
-    async fn image_id(&self, task: &Task) -> String {
-        let image = self.runtime.image(&task.reference()).await.ok().flatten();
-        image.map_or_else(String::new, |image| format!("{}@{}", task.name, image.id))
+    /// The ID of an image as it is reported. Some runtimes answer a pull with the image's name instead of its ID: they are asked once more.
+    /// Empty when the runtime does not tell, which is no failure.
+    async fn image_id(&self, task: &Task, answered: String) -> String {
+        let id = if answered.starts_with("sha256:") {
+            answered
+        } else {
+            let image = self.runtime.image(&task.reference()).await.ok().flatten();
+            image.map(|image| image.id).unwrap_or_default()
+        };
+        if id.is_empty() {
+            id
+        } else {
+            format!("{}@{id}", task.name)
+        }
     }
 }
 
