@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::arena::{Arena, Contender};
 use super::load::{self, Latencies, Target};
 use super::platform::milliseconds;
+use super::reviews::Work;
 use super::score::{Chapter, Curve, Goal, Plot};
 use super::{Size, as_number, reviews};
 
@@ -24,7 +25,7 @@ pub(super) fn run(arena: &Arena, contender: &Contender, size: &Size, chapter: &m
         ("8 containers", 8, false),
         ("8 containers, rules match", 8, true),
     ] {
-        let review = reviews::pod(containers, matching);
+        let review = reviews::pod(containers, if matching { Work::GateAndOrder } else { Work::Nothing });
         let target = Target::new(manager.webhook_port, &manager.authority(), reviews::POD_PATH, &review)?;
         load::one_by_one(&target, 1000)?;
         let mut throughput = Vec::new();

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::load::{self, Target};
 use super::manager::{Manager, Webhooks};
-use super::reviews;
+use super::reviews::{self, Work};
 use super::score::Chapter;
 use crate::product;
 
@@ -211,7 +211,7 @@ pub(super) fn wait(time: Duration) {
 fn served(manager: &mut Manager) -> Result<Duration> {
     let (port, authority, started) = (manager.webhook_port, manager.authority(), manager.started);
     manager.until("serving", || {
-        Target::new(port, &authority, reviews::POD_PATH, &reviews::pod(2, true))
+        Target::new(port, &authority, reviews::POD_PATH, &reviews::pod(2, Work::Gate))
             .and_then(|target| target.connect()?.ask())
             .is_ok()
     })?;
@@ -223,7 +223,7 @@ fn target(manager: &Manager) -> Result<Target> {
         manager.webhook_port,
         &manager.authority(),
         reviews::POD_PATH,
-        &reviews::pod(2, true),
+        &reviews::pod(2, Work::Gate),
     )
 }
 

@@ -6,8 +6,18 @@ use serde_json::{Value, json};
 pub(super) const POD_PATH: &str = "/mutate-pod";
 pub(super) const CLONE_SET_PATH: &str = "/validate-apps-kruise-io-cloneset";
 
-/// The creation of a Pod, as the API server asks about it. Rules match one that a CloneSet owns and whose containers start in order.
-pub(super) fn pod(containers: usize, rules_match: bool) -> String {
+/// What the webhook has to do to a Pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    Nothing,
+    /// A CloneSet owns it: it gets a readiness gate.
+    Gate,
+    /// Its containers start in order, too.
+    GateAndOrder,
+}
+
+/// The creation of a Pod, as the API server asks about it.
+pub(super) fn pod(containers: usize, work: Work) -> String {
     let container = |number: usize| {
         json!({
             "name": format!("c{number}"), "image": format!("registry.example/c{number}:1.25"), "imagePullPolicy": "IfNotPresent",
@@ -22,8 +32,10 @@ pub(super) fn pod(containers: usize, rules_match: bool) -> String {
         "name": "demo-x2kfz", "generateName": "demo-", "namespace": "default",
         "labels": {"app": "demo", "controller-revision-hash": "demo-788944f45"},
     });
-    if rules_match {
+    if work == Work::GateAndOrder {
         metadata["annotations"] = json!({(names::annotation::LAUNCH_PRIORITY): "Ordered"});
+    }
+    if work != Work::Nothing {
         metadata["ownerReferences"] = json!([{
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "demo",
             "uid": "3a52ce5e-0b3c-4a31-a3c4-a6ae0e6a3f54", "controller": true, "blockOwnerDeletion": true,
