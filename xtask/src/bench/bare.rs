@@ -81,15 +81,10 @@ impl Bare {
 
     /// Creates every Pod; returns when the last request is answered.
     pub(super) async fn create_all(&self) -> Result<()> {
-        let mut nodes = self.nodes.iter().cycle();
-        let manifests: Vec<(&String, Value)> = self
-            .names
-            .iter()
-            .map(|name| (name, self.manifest(name, nodes.next())))
-            .collect();
-        stream::iter(manifests)
-            .map(|(_, manifest)| async move {
-                let pod = serde_json::from_value::<Pod>(manifest)?;
+        let nodes = self.nodes.iter().map(Some).chain(self.nodes.is_empty().then_some(None));
+        stream::iter(self.names.iter().zip(nodes.cycle()))
+            .map(|(name, node)| async move {
+                let pod = serde_json::from_value::<Pod>(self.manifest(name, node))?;
                 self.pods.create(&PostParams::default(), &pod).await?;
                 anyhow::Ok(())
             })

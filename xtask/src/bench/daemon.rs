@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::program::Program;
 use super::score::Chapter;
-use super::{arena, many_nodes, platform};
+use super::{arena, card, many_nodes, platform};
 use crate::loopback::{free_ports, get};
 use crate::product;
 
@@ -41,10 +41,7 @@ pub(super) fn run(report: &mut Chapter, progress: &Progress) -> Result<()> {
     let [manager, _, daemon] = &programs[..] else {
         bail!("the programs of the image are not the ones that are known here");
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = card::runtime()?;
     {
         let cluster = Cluster::up(progress)?;
         runtime.block_on(on_real_nodes(&cluster, daemon, report, progress))?;

@@ -250,12 +250,10 @@ pub(super) fn free_lease(kubeconfig: &Path) {
 
 /// Narrows the webhooks to namespaces that do not exist.
 pub(super) fn nobody_asks_webhooks(kubeconfig: &Path) -> Result<()> {
-    for kind in ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] {
-        let name = if kind.starts_with('m') {
-            object::MUTATING_WEBHOOKS
-        } else {
-            object::VALIDATING_WEBHOOKS
-        };
+    for (kind, name) in [
+        ("mutatingwebhookconfigurations", object::MUTATING_WEBHOOKS),
+        ("validatingwebhookconfigurations", object::VALIDATING_WEBHOOKS),
+    ] {
         let webhooks = shell::run(kubectl(kubeconfig).args(["get", kind, name, "-o", "jsonpath={.webhooks[*].name}"]))?;
         let narrow: Vec<Value> = (0..webhooks.split(' ').count())
             .map(|place| {
