@@ -232,7 +232,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn keep(machine: &Machine, chapter: &Chapter) -> Result<()> {
     let folder = crate::root().join("bench");
     let file = folder.join("score.json");
-    let mut score = Score::read(&file).unwrap_or_default();
+    let mut score = if file.exists() {
+        Score::read(&file)?
+    } else {
+        Score::default()
+    };
     if score.machine != *machine {
         score = Score {
             machine: machine.clone(),

@@ -141,8 +141,8 @@ pub(super) struct Spent {
 impl Spent {
     pub(super) fn so_far(manager: &Manager) -> Result<Self> {
         Ok(Self {
-            writes: manager.writes(),
-            requests: manager.requests(),
+            writes: manager.writes()?,
+            requests: manager.requests()?,
             cpu: manager.cpu()?,
         })
     }

@@ -152,7 +152,7 @@ async fn on_real_nodes(cluster: &Cluster, program: &Path, report: &mut Chapter, 
     progress.say("Nothing for two minutes …");
     platform::wait(Duration::from_secs(20));
     let daemon = &daemons[0].program;
-    let (cpu, writes, begin) = (daemon.cpu()?, daemon.writes(), Instant::now());
+    let (cpu, writes, begin) = (daemon.cpu()?, daemon.writes()?, Instant::now());
     platform::wait(Duration::from_mins(2));
     let hours = begin.elapsed().as_secs_f64() / 3600.0;
     let used = daemon.cpu()?.saturating_sub(cpu).as_secs_f64() / (hours * 3600.0);
@@ -165,7 +165,7 @@ async fn on_real_nodes(cluster: &Cluster, program: &Path, report: &mut Chapter, 
     report.at_most("idle daemon: CPU", used * 100.0, "% of a core", 0.1);
     report.at_most(
         "idle daemon: requests besides watches",
-        (daemon.writes() - writes) / hours,
+        (daemon.writes()? - writes) / hours,
         "per hour",
         6.0,
     );

@@ -55,7 +55,7 @@ async fn measure(kubeconfig: &Path, manager: &Manager, report: &mut Chapter, pro
             .metrics()
             .sum("kruise_writes_total", |labels| labels.contains("resource=\"nodeimages"))
     };
-    let (before, cpu, begin) = (writes(), manager.cpu()?, Instant::now());
+    let (before, cpu, begin) = (writes()?, manager.cpu()?, Instant::now());
     progress.say("A pull job over all of them …");
     tokio::select! {
         done = job(&client) => done?,
@@ -64,7 +64,7 @@ async fn measure(kubeconfig: &Path, manager: &Manager, report: &mut Chapter, pro
     let count = super::as_number(NODES);
     report.at_most(
         "pull job over 1,000 nodes: writes of the manager per node",
-        (writes() - before) / count,
+        (writes()? - before) / count,
         "",
         2.0,
     );

@@ -138,9 +138,9 @@ fn start_idle_admission(program: &Path, kubeconfig: &Path, report: &mut Chapter,
     let time = Duration::from_mins(1);
     let (writes, cpu) = progress.step("Doing nothing for a minute", |_| -> Result<_> {
         wait(Duration::from_secs(20));
-        let before = (manager.writes(), manager.cpu()?);
+        let before = (manager.writes()?, manager.cpu()?);
         wait(time);
-        Ok((manager.writes() - before.0, manager.cpu()?.saturating_sub(before.1)))
+        Ok((manager.writes()? - before.0, manager.cpu()?.saturating_sub(before.1)))
     })?;
     report.at_most("idle: resident", manager.memory()? / MEGABYTE, "MB", 20.0);
     report.at_most(

@@ -64,13 +64,13 @@ impl Program {
     }
 
     /// Requests that it has made, reads apart.
-    pub(super) fn writes(&self) -> f64 {
+    pub(super) fn writes(&self) -> Result<f64> {
         self.metrics()
             .sum(REQUESTS, |labels| !labels.contains("method=\"GET\""))
     }
 
     /// Requests that it has made.
-    pub(super) fn requests(&self) -> f64 {
+    pub(super) fn requests(&self) -> Result<f64> {
         self.metrics().sum(REQUESTS, |_| true)
     }
 
@@ -135,15 +135,16 @@ impl Program {
 pub(super) struct Metrics(u16);
 
 impl Metrics {
-    /// The sum of a metric over its labels that satisfy a condition.
-    pub(super) fn sum(self, name: &str, labels: impl Fn(&str) -> bool) -> f64 {
-        get(&format!("http://127.0.0.1:{}/metrics", self.0))
-            .unwrap_or_default()
+    /// The sum of a metric over its labels that satisfy a condition. Metrics that cannot be read are not zero.
+    pub(super) fn sum(self, name: &str, labels: impl Fn(&str) -> bool) -> Result<f64> {
+        let all =
+            get(&format!("http://127.0.0.1:{}/metrics", self.0)).context("the program's metrics cannot be read")?;
+        Ok(all
             .lines()
             .filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '))
             .filter(|(rest, _)| (rest.is_empty() || rest.starts_with('{')) && labels(rest))
             .filter_map(|(_, value)| value.parse::<f64>().ok())
-            .sum()
+            .sum())
     }
 }
 

@@ -70,7 +70,8 @@ async fn one(arena: &Arena, contender: &Contender, pods: usize, chapter: &mut Ch
     note("leads", begin.elapsed().as_secs_f64(), "s", None);
     let port = manager.metrics();
     manager.until("at work", || {
-        port.sum("controller_runtime_reconcile_total", |_| true) > 0.0
+        port.sum("controller_runtime_reconcile_total", |_| true)
+            .is_ok_and(|count| count > 0.0)
     })?;
     note("first reconcile", begin.elapsed().as_secs_f64(), "s", None);
     sleep(SETTLE).await;
