@@ -9,7 +9,7 @@
 mod binaries;
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -146,7 +146,9 @@ fn cluster_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress:
         run_all(wanted, args, &[(cluster::KUBECONFIG, &kubeconfig)], totals, progress);
         if totals.failed > before {
             for part in control_plane::PARTS {
-                eprintln!("--- last words of {part}:\n{}", control_plane.last_words(part));
+                if let Ok(log) = log_of(part, &control_plane.last_words(part)) {
+                    println!("last words of {part} are in {}", log.display());
+                }
             }
         }
     }
@@ -209,8 +211,11 @@ fn run_all(wanted: &[&Binary], args: &Args, environment: &[(&str, &str)], totals
             if outcome.failed > 0 { Err(outcome) } else { Ok(outcome) }
         });
         let outcome = outcome.unwrap_or_else(|failed| {
-            eprintln!("{}", failed.output);
-            let _ = std::io::stderr().flush();
+            failed.failed_tests().for_each(|test| println!("{test}"));
+            match log_of(&name, &failed.output) {
+                Ok(log) => println!("all it said is in {}", log.display()),
+                Err(error) => println!("{}\nthis could not be kept: {error:#}", failed.output),
+            }
             totals.failures.push(Failure {
                 name,
                 words: failed.failures(),
@@ -220,6 +225,15 @@ fn run_all(wanted: &[&Binary], args: &Args, environment: &[(&str, &str)], totals
         totals.passed += outcome.passed;
         totals.failed += outcome.failed;
     }
+}
+
+/// Keeps what a test binary said.
+fn log_of(binary: &str, output: &str) -> Result<PathBuf> {
+    let folder = crate::root().join("target/test-logs");
+    std::fs::create_dir_all(&folder)?;
+    let log = folder.join(format!("{}.log", binary.replace(' ', "-")));
+    std::fs::write(&log, output)?;
+    Ok(log)
 }
 
 impl Level {

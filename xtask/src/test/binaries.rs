@@ -34,6 +34,11 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// The names of tests that failed.
+    pub(super) fn failed_tests(&self) -> impl Iterator<Item = &str> {
+        self.output.lines().filter(|line| line.ends_with(" ... FAILED"))
+    }
+
     /// What each test that failed said, in short.
     pub(super) fn failures(&self) -> String {
         let said = self.output.split_once("\nfailures:\n").map_or("", |(_, said)| said);
@@ -41,8 +46,8 @@ impl Outcome {
         let mut short = String::new();
         for test in said.split("\n---- ").skip(1) {
             let lines: Vec<&str> = test.lines().collect();
-            let (start, end) = lines.split_at(lines.len().min(12));
-            let end = &end[end.len().saturating_sub(12)..];
+            let (start, end) = lines.split_at(lines.len().min(25));
+            let end = &end[end.len().saturating_sub(25)..];
             short.push_str("---- ");
             for line in start.iter().chain(end) {
                 // Objects in messages can be long.
@@ -133,6 +138,8 @@ impl Binary {
         let mut child = command
             .args(filter)
             .envs(environment.iter().copied())
+            // Where a test failed is in its message; a trace through the runtime only hides that.
+            .env("RUST_BACKTRACE", "0")
             .current_dir(&self.folder)
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)

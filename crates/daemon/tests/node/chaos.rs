@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 use kruise_testkit::{
     eventually::{NotYet, eventually, run_test},
     instance::repair_node,
     process::Processes,
 };
+use kube::Api;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -17,7 +19,7 @@ use super::{
     jobs::{done, pull},
     registry::Registry,
     requests::{completed, container, pod, restart},
-    world::{NODES, Node, cluster_folder, kubectl},
+    world::{NODES, Node, PATIENCE, cluster_folder, kubectl},
 };
 
 const DEADLINE: Duration = Duration::from_mins(18);
@@ -43,10 +45,31 @@ async fn kill(nodes: &[Node; 3], number: usize, part: &str) {
         process.signal(Signal::KILL);
         process.ends_within(Duration::from_secs(5));
     }
+    repair(number).await;
+}
+
+async fn repair(number: usize) {
     let node = u8::try_from(number + 1).unwrap();
-    tokio::task::spawn_blocking(move || repair_node(&folder, node).unwrap())
+    tokio::task::spawn_blocking(move || repair_node(&cluster_folder(), node).unwrap())
         .await
         .unwrap();
+}
+
+/// Waits until every kubelet has renewed its lease. One that begins while its containerd is killed ends at once, so it is started again here.
+async fn all_live(nodes: &[Node; 3]) {
+    let now = Timestamp::now();
+    let leases: Api<Lease> = Api::namespaced(nodes[0].client.clone(), "kube-node-lease");
+    eventually(PATIENCE, "all kubelets live", || async {
+        for (number, node) in nodes.iter().enumerate() {
+            repair(number).await;
+            let renewed = leases.get(node.name).await?.spec.and_then(|spec| spec.renew_time);
+            if renewed.as_ref().is_none_or(|renewed| renewed.0 < now) {
+                return Err(NotYet::new(format!("{} since {renewed:?}", node.name)));
+            }
+        }
+        Ok(())
+    })
+    .await;
 }
 
 #[test]
@@ -112,6 +135,7 @@ fn given_parts_of_the_nodes_are_killed_at_any_moment_then_everything_ends_and_fa
             }
         }
 
+        all_live(&nodes).await;
         for (api, name, round) in jobs {
             let status = done(&api, &name).await;
             assert_eq!(status.succeeded + status.failed, status.desired, "{name}: {status:?}");
@@ -143,7 +167,7 @@ fn given_parts_of_the_nodes_are_killed_at_any_moment_then_everything_ends_and_fa
         for node in &nodes {
             node.daemon().await;
         }
-        eventually(super::world::PATIENCE, "all nodes are ready", || async {
+        eventually(PATIENCE, "all nodes are ready", || async {
             let said = kubectl(&["get", "nodes", "--no-headers"]);
             let ready = said.lines().filter(|line| line.contains(" Ready ")).count();
             (ready == nodes.len()).then_some(()).ok_or_else(|| NotYet::new(said))

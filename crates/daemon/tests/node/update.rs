@@ -115,7 +115,8 @@ fn given_a_rollout_in_steps_then_nodes_have_the_new_image_before_their_pods_need
         let node = Node::new("node1").await;
         let registry = Registry::that_can_be_run(15064);
         let sets: Api<CloneSet> = node.space.api();
-        let (old, new) = (registry.image("open/app:one"), registry.image("open/app:two"));
+        let [one, two] = ["one", "two"].map(|tag| format!("open/{}:{tag}", node.space.name()));
+        let (old, new) = (registry.image(&one), registry.image(&two));
         let set = json!({
             "metadata": {"name": "app"},
             "spec": {
@@ -161,7 +162,7 @@ fn given_a_rollout_in_steps_then_nodes_have_the_new_image_before_their_pods_need
             .collect();
         homes.sort();
         homes.dedup();
-        assert_eq!(registry.asked("open/app:two"), homes, "the nodes of the Pods");
+        assert_eq!(registry.asked(&two), homes, "the nodes of the Pods");
         assert!(all.iter().all(|pod| restarts(pod) == 0), "no Pod is updated yet");
 
         let patch = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});

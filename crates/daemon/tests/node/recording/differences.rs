@@ -25,9 +25,16 @@ const PASSING: [Passing; 2] = [
     },
 ];
 
-/// Whether all states were seen in their order and no other, save those that may be left out.
+/// Whether all states were seen in their order and no other, save those that may be left out, and the end of what goes when its time is over.
 pub(super) fn same_way(recorded: &[Value], seen: &[Value]) -> bool {
-    let mut rest = seen.iter().peekable();
+    let mut rest = seen;
+    if recorded.last().is_some_and(is_left_to_its_time)
+        && let Some((end, before)) = seen.split_last()
+        && end == "gone"
+    {
+        rest = before;
+    }
+    let mut rest = rest.iter().peekable();
     for (index, state) in recorded.iter().enumerate() {
         let is_there = rest.next_if(|seen| alike(state, seen)).is_some();
         let passes = || {
@@ -51,6 +58,13 @@ pub(super) fn is_under_way(tag: &Value) -> bool {
 fn runs(state: &Value) -> bool {
     let status = &state["status"];
     status["active"].is_i64() && status["completionTime"].is_null()
+}
+
+/// Done, and kept for so many seconds.
+fn is_left_to_its_time(state: &Value) -> bool {
+    let spec = &state["spec"];
+    let lives = [spec, &spec["completionPolicy"]].map(|spec| &spec["ttlSecondsAfterFinished"]);
+    lives.iter().any(|seconds| seconds.is_i64()) && !state["status"]["completionTime"].is_null()
 }
 
 fn done(state: &Value) -> i64 {
@@ -89,6 +103,13 @@ fn given_another_way_then_it_is_noticed() {
         // Times, ranges and endings stand for what they are like, so the recording is not like itself.
         let mut seen: Vec<Value> = states.iter().map(like).collect();
         assert!(same_way(states, &seen), "{seen:?}");
+        seen.push("gone".into());
+        assert_eq!(
+            same_way(states, &seen),
+            states.last().is_some_and(is_left_to_its_time),
+            "it is gone: {seen:?}"
+        );
+        seen.pop();
         let last = seen.pop();
         assert!(!same_way(states, &seen), "its end is missing: {last:?}");
         seen.extend(last.clone());

@@ -11,14 +11,12 @@ use serde_json::Value;
 
 /// Seconds of the recording that only make it long, and how many they are here: step, field, then, now.
 ///
-/// They fit together: `b` still lies dead when step 11 begins (a kubelet waits ten seconds or more before its second restart) and has been back for a while when
-/// it ends, and the first request goes in the midst of it.
-pub(super) const SHORTER: [(&str, &str, u32, u32); 5] = [
+/// `b` lies dead for twenty seconds from the midst of step 10 on, see [`super::TWICE`]: so it is dead when step 11 begins, and has been back for a while when it ends.
+pub(super) const SHORTER: [(&str, &str, u32, u32); 4] = [
     ("07-crr-success", "ttlSecondsAfterFinished", 60, 15),
-    ("10-crr-deadline", "activeDeadlineSeconds", 8, 5),
-    ("11-crr-failure", "activeDeadlineSeconds", 45, 28),
+    ("11-crr-failure", "activeDeadlineSeconds", 45, 30),
     ("11-crr-failure", "minStartedSeconds", 10, 2),
-    ("12-crr-ignore", "activeDeadlineSeconds", 45, 3),
+    ("12-crr-ignore", "activeDeadlineSeconds", 45, 6),
 ];
 
 #[derive(Deserialize)]
