@@ -272,7 +272,7 @@ impl Puller {
             None => (image.status.as_ref(), now + next_refresh()),
         };
         // No report is as good as one of nothing.
-        let same = shown.cloned().unwrap_or_default() == status;
+        let same = shown.map_or_else(|| status == NodeImageStatus::default(), |shown| *shown == status);
         if same && now < refresh {
             if self.last.is_none() {
                 self.last = Some(Reported {

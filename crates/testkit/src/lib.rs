@@ -24,6 +24,7 @@ pub mod paths;
 pub mod pki;
 pub mod process;
 pub mod progress;
+pub mod recording;
 pub mod registry;
 pub mod shell;
 pub mod sim;

@@ -90,7 +90,7 @@ impl Processes {
             fs::rename(&log, log.with_extension("previous.log"))?;
         }
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let child = command
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
             .stderr(out)
@@ -101,6 +101,8 @@ impl Processes {
             bail!("{part} ended at once:\n{}", self.last_words(part));
         };
         fs::write(self.record(part), serde_json::to_vec(&identity)?)?;
+        // The part outlives us; but when it ends before us, nothing of it shall be left.
+        std::thread::spawn(move || child.wait());
         Ok(identity)
     }
 

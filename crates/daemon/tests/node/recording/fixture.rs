@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
+use kruise_testkit::recording::merge;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -115,22 +116,6 @@ fn follow(states: &mut Vec<Value>, changes: &[Value]) {
         let mut state = states.last().cloned().unwrap_or_default();
         merge(&mut state, change);
         states.push(state);
-    }
-}
-
-/// As a merge patch does it.
-fn merge(state: &mut Value, change: &Value) {
-    match (state, change) {
-        (Value::Object(fields), Value::Object(changes)) => {
-            for (name, change) in changes {
-                match fields.get_mut(name) {
-                    _ if change.is_null() => drop(fields.remove(name)),
-                    Some(field) => merge(field, change),
-                    None => drop(fields.insert(name.clone(), change.clone())),
-                }
-            }
-        }
-        (state, change) => *state = change.clone(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use kruise_testkit::recording::merge;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -144,23 +145,6 @@ fn follow(all: &mut BTreeMap<String, Value>, fates: &Fates, adapt: impl Fn(&Valu
         }
     }
     followed
-}
-
-/// As a merge patch does it, but lists and objects of a new state may be empty.
-fn merge(state: &mut Value, change: &Value) {
-    match (state, change) {
-        (Value::Object(fields), Value::Object(changes)) => {
-            for (name, change) in changes {
-                match fields.get_mut(name) {
-                    _ if change.is_null() => drop(fields.remove(name)),
-                    Some(field) => merge(field, change),
-                    None => drop(fields.insert(name.clone(), change.clone())),
-                }
-            }
-        }
-        (_, Value::Null) => {}
-        (state, change) => *state = change.clone(),
-    }
 }
 
 /// The states of a Pod without the mark of the launch order, and then those of the mark: it has a controller of its own, and which of
