@@ -36,6 +36,11 @@ before AllAlpha and AllBeta, these before the default; the last of several setti
 {{- printf "%s:%s" .Values.manager.image.repository (default (printf "v%s" .Chart.AppVersion) .Values.manager.image.tag | toString) -}}
 {{- end -}}
 
+{{/* Values of an older chart lack it, and "helm upgrade --reuse-values" brings no new defaults. */}}
+{{- define "kruise.pullPolicy" -}}
+{{- default "Always" .Values.manager.image.pullPolicy -}}
+{{- end -}}
+
 {{/* The check before an uninstall is part of the manager's image; a separate image needs both values. */}}
 {{- define "kruise.hookImage" -}}
 {{- with .Values.helmHooks.image -}}

@@ -14,5 +14,6 @@ mod cluster {
     mod recordings;
     mod restart;
     mod storm;
+    mod upgrade;
     mod world;
 }

@@ -64,6 +64,14 @@ pub async fn fresh_labelled(
     Ok(this)
 }
 
+/// A namespace that the program under test has made; from now on it is the test's, and goes with it.
+pub fn adopted(client: &Client, name: &str) -> FreshNamespace {
+    FreshNamespace {
+        client: client.clone(),
+        name: name.to_owned(),
+    }
+}
+
 impl FreshNamespace {
     pub fn name(&self) -> &str {
         &self.name

@@ -51,7 +51,7 @@ pub(super) struct World {
     pub(super) work: FreshNamespace,
     kubeconfig: PathBuf,
     directory: TempDir,
-    objects: Vec<Value>,
+    pub(super) objects: Vec<Value>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -69,22 +69,40 @@ impl World {
         let turn = ONE_AT_A_TIME.lock().await;
         let client = Client::try_from(config(kubeconfig).await).unwrap();
         let system = namespace::fresh(&client, &format!("{test}-system")).await.unwrap();
+        let this = Self::around(system, client, kinds, kubeconfig, test, turn).await;
+        let applied = this.objects.iter().map(|object| apply(&this.client, object));
+        futures::future::join_all(applied).await;
+        this
+    }
+
+    /// On a control plane of the test's own, where Helm installs the chart: nothing is put there. Its webhooks reach every namespace but this one.
+    pub(super) async fn of_helm(system: &str, kubeconfig: &Path, test: &str) -> Self {
+        let turn = ONE_AT_A_TIME.lock().await;
+        let client = Client::try_from(config(kubeconfig).await).unwrap();
+        let system = namespace::adopted(&client, system);
+        Self::around(system, client, Kinds::All, kubeconfig, test, turn).await
+    }
+
+    async fn around(
+        system: FreshNamespace,
+        client: Client,
+        kinds: Kinds,
+        kubeconfig: &Path,
+        test: &str,
+        turn: MutexGuard<'static, ()>,
+    ) -> Self {
         let reached = (REACHED, system.name());
         let work = namespace::fresh_labelled(&client, test, &[reached]).await.unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let objects = rendered(system.name(), kinds);
-        let this = Self {
+        Self {
             kubeconfig: as_service_account(kubeconfig, system.name(), directory.path()),
+            objects: rendered(system.name(), kinds),
             client,
             system,
             work,
             directory,
-            objects,
             _turn: turn,
-        };
-        let applied = this.objects.iter().map(|object| apply(&this.client, object));
-        futures::future::join_all(applied).await;
-        this
+        }
     }
 
     /// One more namespace that webhooks reach.
