@@ -16,7 +16,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::world::{Node, PATIENCE};
+use super::world::{DAEMONS, Node, PATIENCE};
 
 const DEADLINE: Duration = Duration::from_mins(8);
 const SECRETS: &str = "kruise-daemon-config";
@@ -93,6 +93,7 @@ async fn secret(node: &Node, name: &str, password: &str) {
 #[test]
 fn given_registries_of_all_kinds_then_images_are_pulled_or_say_why_not_and_a_killed_daemon_goes_on() {
     run_test(DEADLINE, async {
+        let _kills = DAEMONS.read().await;
         let node = Node::new("node1").await;
         registries(&node, &["right", "wrong", "missing"]).await;
         let secrets = ["right", "wrong", "missing"].map(|name| format!("{name}-{}", std::process::id()));

@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::world::{Node, becomes, container_id, restarts};
+use super::world::{DAEMONS, Node, becomes, container_id, restarts};
 
 const DEADLINE: Duration = Duration::from_mins(6);
 
@@ -89,6 +89,7 @@ async fn completes(node: &Node, api: &Api<ContainerRecreateRequest>, name: &str,
 #[test]
 fn given_a_request_then_the_container_is_restarted_once_with_its_hook_also_when_the_daemon_is_killed_meanwhile() {
     run_test(DEADLINE, async {
+        let _kills = DAEMONS.read().await;
         let node = Node::new("node2").await;
         let pod = node
             .runs(&json!({

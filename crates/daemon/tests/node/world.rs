@@ -34,6 +34,10 @@ pub(super) const NODES: [&str; 3] = ["node1", "node2", "node3"];
 /// Tests that end parts of the nodes have them for themselves; all others share them.
 static NODES_IN_USE: LazyLock<Arc<RwLock<()>>> = LazyLock::new(Arc::default);
 
+/// Who kills a daemon holds this together with others who do. Who counts what daemons say holds it alone: one that is killed before it could report does
+/// some things twice.
+pub(super) static DAEMONS: RwLock<()> = RwLock::const_new(());
+
 #[allow(dead_code)] // only held
 enum Turn {
     Shared(OwnedRwLockReadGuard<()>),
