@@ -2,7 +2,8 @@
 //!
 //! - Each tag that is asked for has a worker of its own. With `--max-workers-for-pull-image` only so many pull at once; the others wait.
 //! - The NodeImage's status tells how far each tag is, together with the version that was asked for. It is written when something has
-//!   changed, at most five times at once and then every two seconds, and twice a day in any case.
+//!   changed, at most five times at once and then every two seconds, and twice a day in any case. A long status costs the API server
+//!   much, so as long as something is under way one with many tags is written less often.
 //! - A tag that is no longer asked for, or is asked for anew, ends the pull that is under way.
 //! - Success is an event on the NodeImage. Failure is one on the NodeImage and on every job that asked for the image.
 //!
@@ -51,6 +52,8 @@ use sync::{ImageKey, Known, Step};
 /// Reports at once, and one more each time this has passed.
 const REPORTS_AT_ONCE: u32 = 5;
 const BETWEEN_REPORTS: Duration = Duration::from_secs(2);
+/// While something is under way, the next report waits this long for each of the tags it tells of, but not longer than two seconds.
+const PER_TAG: Duration = Duration::from_millis(10);
 /// The report is written again after this, and up to an hour more.
 const REFRESH: Duration = Duration::from_hours(12);
 const REFRESH_SPREAD: Duration = Duration::from_hours(1);
@@ -100,6 +103,8 @@ struct Told {
 struct Reported {
     status: NodeImageStatus,
     version: u64,
+    /// When the next one may be written while something is under way.
+    next: Instant,
     refresh: Instant,
 }
 
@@ -179,6 +184,9 @@ impl Puller {
             self.uid = uid;
         }
         self.set_to_work(&image);
+        if let Some(wait) = self.too_early() {
+            return wait;
+        }
         let known = self.tags.iter().map(|(key, tag)| (key, &tag.known.status));
         let status = sync::report(&image, known);
         match self.report(&image, status).await {
@@ -196,6 +204,12 @@ impl Puller {
                 pause.mul_f64(1.0 + 0.1 * fastrand::f64())
             }
         }
+    }
+
+    /// How long to gather more before the next report.
+    fn too_early(&self) -> Option<Duration> {
+        let wait = self.last.as_ref()?.next.checked_duration_since(Instant::now())?;
+        self.tags.values().any(|tag| tag.known.working).then_some(wait)
     }
 
     fn set_to_work(&mut self, image: &NodeImage) {
@@ -278,6 +292,7 @@ impl Puller {
                 self.last = Some(Reported {
                     status,
                     version: seen,
+                    next: now,
                     refresh,
                 });
             }
@@ -296,10 +311,18 @@ impl Puller {
         self.last = Some(Reported {
             status,
             version: written.resource_version.parse().unwrap_or(0),
+            next: now + gathering(self.tags.len()),
             refresh,
         });
         Ok(refresh - Instant::now())
     }
+}
+
+/// How long to gather changes of so many tags.
+fn gathering(tags: usize) -> Duration {
+    PER_TAG
+        .saturating_mul(u32::try_from(tags).unwrap_or(u32::MAX))
+        .min(BETWEEN_REPORTS)
 }
 
 fn next_refresh() -> Duration {
@@ -345,5 +368,16 @@ fn owner_of(owner: &ObjectReference) -> Regarding {
         uid: text(&owner.uid),
         resource_version: text(&owner.resource_version),
         field_path: text(&owner.field_path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_more_tags_then_changes_are_gathered_for_longer() {
+        let gathered = [0, 1, 20, 199, 200, usize::MAX].map(|tags| gathering(tags).as_millis());
+        assert_eq!(gathered, [0, 10, 200, 1990, 2000, 2000]);
     }
 }

@@ -242,9 +242,7 @@ async fn pull_by_daemon(client: &Client, runtimes: &[Runtime], set: usize) -> Re
         .collect();
     let begin = Instant::now();
     for node in 1..=NODES {
-        let mut object = api.get(&node_name(node)).await?;
-        object.data["spec"] = json!({ "images": images });
-        api.replace(&node_name(node), &PostParams::default(), &object).await?;
+        ask(&api, &node_name(node), &json!({ "images": images })).await?;
     }
     // Images are pulled in the order of their names. Only the last ones are looked for, because looking costs the runtime time.
     let mut names: Vec<String> = (0..IMAGES).map(|number| repository(set, number)).collect();
@@ -272,6 +270,18 @@ async fn pull_by_daemon(client: &Client, runtimes: &[Runtime], set: usize) -> Re
         }
     }
     Ok(time)
+}
+
+/// Asks a node for images and no others. Its daemon may write at the same time.
+async fn ask(api: &Api<DynamicObject>, node: &str, spec: &Value) -> Result<()> {
+    loop {
+        let mut object = api.get(node).await?;
+        object.data["spec"] = spec.clone();
+        match api.replace(node, &PostParams::default(), &object).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            answer => return Ok(answer.map(drop)?),
+        }
+    }
 }
 
 /// How long after its request each of several containers had ended. Requests are as the manager's webhook completes them.

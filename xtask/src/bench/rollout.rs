@@ -62,12 +62,9 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
                 chapter.note(contender.subject, format!("{what}{measure}"), value, unit, goal);
             };
             note("", (end - begin).as_secs_f64(), "s", None);
-            note(
-                ": writes per Pod",
-                spent.writes_per_pod(size.pods),
-                "",
-                Some(WRITES_PER_POD),
-            );
+            // A Pod that is replaced has one more: it is marked before it is deleted.
+            let goal = Some(WRITES_PER_POD).filter(|_| rollout.policy.starts_with("InPlace"));
+            note(": writes per Pod", spent.writes_per_pod(size.pods), "", goal);
             note(": CPU per 1,000 Pods", spent.cpu_per_thousand(size.pods), "s", None);
         }
         nodes.stop().await
