@@ -10,11 +10,14 @@ use kruise_testkit::{kubernetes, progress::Progress, shell};
 /// The namespace of the release record; the objects go where the chart's values say.
 const RELEASE_NAMESPACE: &str = "default";
 pub(crate) const NAMESPACE: &str = names::object::SYSTEM_NAMESPACE;
+/// What the chart makes.
+const OURS: [&str; 2] = [NAMESPACE, names::object::DAEMON_CONFIG_NAMESPACE];
 
 /// Installs or upgrades the chart and waits until every replica of it is ready.
 pub(crate) fn chart(kubeconfig: Option<&Path>, kubectl: &Path, values: &[String], progress: &Progress) -> Result<()> {
     let helm = kubernetes::helm(progress)?;
     progress.step("Installing the chart", |_| {
+        until_what_was_removed_is_gone(kubeconfig, kubectl)?;
         let mut command = Command::new(&helm);
         command
             .args(["upgrade", "--install", "kruise"])
@@ -38,6 +41,20 @@ pub(crate) fn chart(kubeconfig: Option<&Path>, kubectl: &Path, values: &[String]
         }
         Ok(())
     })
+}
+
+/// An uninstall leaves namespaces behind that are still on their way out, and into which nothing can be put.
+fn until_what_was_removed_is_gone(kubeconfig: Option<&Path>, kubectl: &Path) -> Result<()> {
+    let mut leaving = Command::new(kubectl);
+    leaving.args(["get", "namespaces", "-o"]);
+    leaving.arg("jsonpath={range .items[?(@.metadata.deletionTimestamp)]}{.metadata.name}{\"\\n\"}{end}");
+    let leaving = shell::run(with(&mut leaving, kubeconfig))?;
+    for namespace in leaving.lines().filter(|name| OURS.contains(name)) {
+        let mut wait = Command::new(kubectl);
+        wait.args(["wait", "--for=delete", "namespace", namespace, "--timeout=180s"]);
+        shell::run(with(&mut wait, kubeconfig)).with_context(|| format!("{namespace} is being deleted and stays"))?;
+    }
+    Ok(())
 }
 
 fn with<'a>(command: &'a mut Command, kubeconfig: Option<&Path>) -> &'a mut Command {
