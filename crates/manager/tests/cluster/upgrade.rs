@@ -30,11 +30,10 @@ use tempfile::TempDir;
 
 use super::{
     chart::{api, name},
-    world::{PATIENCE, World},
+    world::{CERTS, PATIENCE, World},
 };
 
 const SYSTEM: &str = "kruise-system";
-const CERTS: &str = "kruise-webhook-certs";
 /// Who led before.
 const BEFORE: &str = "kruise-controller-manager-7c9d-x2x_5f0c";
 

@@ -38,7 +38,7 @@ use super::chart::{Kinds, REACHED, api, apply, as_service_account, carries_ca, c
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(40);
 const SERVICE: &str = "kruise-webhook-service";
-const CERTS: &str = "kruise-webhook-certs";
+pub(super) const CERTS: &str = "kruise-webhook-certs";
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
