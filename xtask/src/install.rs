@@ -34,7 +34,11 @@ pub(crate) fn chart(kubeconfig: Option<&Path>, kubectl: &Path, values: &[String]
             command.args(["-n", NAMESPACE, "rollout", "status", workload, "--timeout=180s"]);
             if let Err(error) = shell::run(with(&mut command, kubeconfig)) {
                 let mut pods = Command::new(kubectl);
-                pods.args(["-n", NAMESPACE, "get", "pods", "-o", "wide"]);
+                pods.args(["-n", NAMESPACE, "get", "pods", "-o"]);
+                pods.arg(
+                    "custom-columns=NAME:.metadata.name,NODE:.spec.nodeName,PHASE:.status.phase,REASON:.status.reason,\
+                     MESSAGE:.status.message,CONDITIONS:.status.conditions[*].message",
+                );
                 let pods = shell::run(with(&mut pods, kubeconfig)).unwrap_or_default();
                 return Err(error.context(format!("{workload} is not ready:\n{pods}")));
             }

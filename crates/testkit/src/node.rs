@@ -209,7 +209,10 @@ impl Node<'_> {
             "cgroupDriver": "cgroupfs", "cgroupRoot": cgroup_root, "enforceNodeAllocatable": [], "failCgroupV1": false, "failSwapOn": false,
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "maxPods": 110, "serializeImagePulls": false, "makeIPTablesUtilChains": false,
-            "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%"},
+            // Every node has the whole machine's disk and memory for its own: how full they are says nothing about the node,
+            // and must neither end Pods nor throw away images.
+            "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%"},
+            "imageGCHighThresholdPercent": 100,
             "clusterDNS": ["10.96.0.10"], "providerID": format!("local://{name}"),
             "nodeStatusUpdateFrequency": "5s",
         });
