@@ -76,14 +76,12 @@ pub async fn run_through(
     let requests = RequestMetrics::new(&registry)?;
     let server = config.cluster_url.to_string();
     let api = dial(config, &requests)?;
-    tokio::select! {
-        version = client::version(&api, server.clone()) => {
-            let version = version?;
-            info!(server, %version, "the API server is reached");
-            reached.set();
-        }
+    let (api, version) = tokio::select! {
+        api = client::reach(api, server.clone()) => api?,
         () = stop.cancelled() => return Ok(tasks.run(GRACE).await?),
-    }
+    };
+    info!(server, %version, "the API server is reached");
+    reached.set();
     let synced = start(&settings, &mut tasks, api, runtimes, &registry, &watched)?;
     let late = stop.clone();
     tasks.spawn("first lists", async move {

@@ -3,7 +3,7 @@
 //! 1. Listen: an address that is taken ends the process at once; only the profiler's may fail.
 //! 2. Open the record of refused deletions.
 //! 3. Serve health and metrics. Readiness waits for the webhooks.
-//! 4. Reach the API server and read its version; failing that ends the process.
+//! 4. Reach the API server and read its version and those of our kinds; failing that ends the process.
 //! 5. Declare what is watched, and fill the cache. Every replica does, so that a standby can take over at once.
 //! 6. Start admission. Not before its certificates are handed out does the process go on, and not getting there in time ends it. It does not wait for the
 //!    cache: objects in an older version are listed only once we convert them.
@@ -57,8 +57,8 @@ pub async fn run_through(
     let requests = RequestMetrics::new(&registry)?;
     let api = dial(config.clone(), &requests)?;
     let server = config.cluster_url.to_string();
-    let version = tokio::select! {
-        version = client::version(&api, server.clone()) => version?,
+    let (api, version) = tokio::select! {
+        reached = client::reach(api, server.clone()) => reached?,
         () = stop.cancelled() => return Ok(tasks.run(GRACE).await?),
     };
     info!(server, %version, pod_resize = version.has_pod_resize(), "the API server is reached");

@@ -11,6 +11,7 @@ mod cluster {
     #[path = "scenarios/film.rs"]
     mod film;
     mod life;
+    mod older_crds;
     mod recordings;
     mod restart;
     mod storm;

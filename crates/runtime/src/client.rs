@@ -2,7 +2,9 @@
 //!
 //! The configuration is looked for in this order: the file of `--kubeconfig`, the files of `KUBECONFIG`, the Pod's own
 //! service account, `~/.kube/config`. The server's version is read once, which is also the proof that the server is there.
+//! A server that has some of our kinds in an older version only is spoken to in that one: see [`reach`].
 
+mod older;
 mod version;
 
 pub use version::ServerVersion;
@@ -15,8 +17,8 @@ use kube::{
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long the first call may take.
-const FIRST_CALL: Duration = Duration::from_secs(10);
+/// How long the first calls may take.
+const FIRST_CALLS: Duration = Duration::from_secs(10);
 
 /// Why there is no connection. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -54,25 +56,31 @@ pub async fn config(kubeconfig: &str, user_agent: &str) -> Result<Config, Connec
     Ok(config)
 }
 
-/// Connects and reads the server's version once.
+/// Connects and asks the server what it is.
 pub async fn connect(config: Config) -> Result<(Client, ServerVersion), ConnectError> {
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).map_err(|source| ConnectError::Unusable {
         server: server.clone(),
         source,
     })?;
-    let version = version(&client, server).await?;
-    Ok((client, version))
+    reach(client, server).await
 }
 
-/// Reads the server's version; `server` is its address, for the message.
-pub async fn version(client: &Client, server: String) -> Result<ServerVersion, ConnectError> {
-    let reason = match timeout(FIRST_CALL, client.apiserver_version()).await {
-        Ok(Ok(info)) => return Ok(ServerVersion::parse(&info.git_version)),
+/// Asks the server for its version and for the versions of our kinds; `server` is its address, for the message. The client that comes back speaks
+/// to it about all of our kinds as v1beta1.
+pub async fn reach(client: Client, server: String) -> Result<(Client, ServerVersion), ConnectError> {
+    let reason = match timeout(FIRST_CALLS, ask(client)).await {
+        Ok(Ok(reached)) => return Ok(reached),
         Ok(Err(error)) => with_causes(&error),
-        Err(_) => format!("no answer within {FIRST_CALL:?}"),
+        Err(_) => format!("no answer within {FIRST_CALLS:?}"),
     };
     Err(ConnectError::Unreachable { server, reason })
+}
+
+async fn ask(client: Client) -> kube::Result<(Client, ServerVersion)> {
+    let version = client.apiserver_version().await?;
+    let version = ServerVersion::parse(&version.git_version);
+    Ok((older::bridged(client).await?, version))
 }
 
 async fn find(kubeconfig: &str) -> Result<Config, ConnectError> {

@@ -8,8 +8,10 @@ use kruise_cri::{
     fake::{Ends, FakeRuntime, Pullable},
 };
 use kruise_testkit::{
+    cluster::TestControlPlane,
     eventually::{NotYet, consistently, eventually, run_test},
     faults::{Fault, Faults, When},
+    progress::Progress,
 };
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
@@ -46,6 +48,32 @@ async fn pulls(node: &Node, number: usize) {
             .ok_or_else(|| NotYet::new(format!("{calls:?}")))
     })
     .await;
+}
+
+#[test]
+fn given_crds_that_have_only_the_older_version_then_images_are_pulled_and_reported_in_it() {
+    run_test(DEADLINE, async {
+        // Its own, as CRDs belong to the whole cluster.
+        let control_plane = tokio::task::spawn_blocking(|| TestControlPlane::start(&Progress::quiet()).unwrap())
+            .await
+            .unwrap();
+        let node = Node::of_older_crds(&control_plane.kubeconfig(), "older").await;
+        can_be_pulled(&node.runtime, "nginx:1.25", Pullable::default());
+        let daemon = node.daemon(&[]).await;
+        for version in [0, 1] {
+            node.ask_for(&json!({"nginx": {"tags": [tag("1.25", version, 0, 60)]}}))
+                .await;
+            node.tag_becomes("nginx", "1.25", "Succeeded", version).await;
+        }
+        let event = node.event(&node.name, "PullImageSucceed").await;
+        assert_eq!(
+            event.involved_object.api_version.as_deref(),
+            Some("apps.kruise.io/v1alpha1")
+        );
+        daemon.stop().await;
+        drop(node);
+        drop(control_plane);
+    });
 }
 
 #[test]

@@ -20,9 +20,9 @@ use kruise_testkit::{
     progress::Progress,
 };
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Config, Resource,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
-    config::Kubeconfig,
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -32,6 +32,8 @@ use tokio::{sync::OnceCell, task::JoinHandle};
 pub(super) const PATIENCE: Duration = Duration::from_secs(40);
 /// Where the daemon may read Secrets.
 pub(super) const SECRETS: &str = "kruise-daemon-config";
+/// Of our kinds, the older one first.
+const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
 /// Where the chart is installed; only names of it are used.
 const SYSTEM: &str = "kruise-system";
 
@@ -41,6 +43,8 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) runtime: FakeRuntime,
     pub(super) space: FreshNamespace,
+    /// Of NodeImages, as the tests speak of them.
+    api_version: String,
     kubeconfig: PathBuf,
     folder: TempDir,
 }
@@ -56,13 +60,22 @@ impl Node {
     /// A new node. The kinds and the daemon's rights are installed with the first one.
     pub(super) async fn new(test: &str) -> Self {
         static INSTALLED: OnceCell<()> = OnceCell::const_new();
-        static NODES: AtomicU32 = AtomicU32::new(0);
-        let kubeconfig = cluster::kubeconfig();
         let client = cluster::client().await;
-        let installing = client.clone();
-        INSTALLED
-            .get_or_init(|| async move { install(&installing).await })
-            .await;
+        INSTALLED.get_or_init(|| install(&client, &VERSIONS)).await;
+        Self::on(&cluster::kubeconfig(), client.clone(), VERSIONS[1], test).await
+    }
+
+    /// A node of a cluster that knows our kinds in the older version only.
+    pub(super) async fn of_older_crds(kubeconfig: &Path, test: &str) -> Self {
+        let config = Kubeconfig::read_from(kubeconfig).unwrap();
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+        let client = Client::try_from(config.unwrap()).unwrap();
+        install(&client, &VERSIONS[..1]).await;
+        Self::on(kubeconfig, client, VERSIONS[0], test).await
+    }
+
+    async fn on(kubeconfig: &Path, client: Client, version: &str, test: &str) -> Self {
+        static NODES: AtomicU32 = AtomicU32::new(0);
         let folder = tempfile::tempdir().unwrap();
         let number = NODES.fetch_add(1, Ordering::Relaxed);
         let name = format!("{test}-{}-{number}", std::process::id());
@@ -70,7 +83,8 @@ impl Node {
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"unschedulable": true}});
         apply(&client, &object).await;
         Self {
-            kubeconfig: as_daemon(&kubeconfig, folder.path()),
+            api_version: format!("apps.kruise.io/{version}"),
+            kubeconfig: as_daemon(kubeconfig, folder.path()),
             runtime: FakeRuntime::start(&folder.path().join("containerd.sock")),
             space: namespace::fresh(&client, test).await.unwrap(),
             name,
@@ -118,7 +132,7 @@ impl Node {
     /// Makes or replaces the NodeImage, as the manager would.
     pub(super) async fn ask_for(&self, images: &Value) {
         let object = json!({
-            "apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
+            "apiVersion": self.api_version, "kind": "NodeImage",
             "metadata": {"name": self.name}, "spec": {"images": images},
         });
         let api = dynamic(&self.client, &object);
@@ -132,7 +146,7 @@ impl Node {
 
     /// The status of the NodeImage.
     pub(super) async fn image_status(&self) -> kube::Result<Value> {
-        let object = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {}});
+        let object = json!({"apiVersion": self.api_version, "kind": "NodeImage", "metadata": {}});
         let image = dynamic(&self.client, &object).get(&self.name).await?;
         Ok(image.data["status"].clone())
     }
@@ -256,8 +270,8 @@ impl Daemon {
     }
 }
 
-/// The kinds that the daemon uses and its rights, as the chart has them.
-async fn install(client: &Client) {
+/// The kinds that the daemon uses, in these versions, and its rights, as the chart has them.
+async fn install(client: &Client, versions: &[&str]) {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/kruise");
     let output = Command::new(kubernetes::helm(&Progress::quiet()).unwrap())
         .args(["template", "kruise"])
@@ -286,6 +300,9 @@ async fn install(client: &Client) {
             if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
                 // Nobody serves it here.
                 spec.remove("conversion");
+                let served = spec["versions"].as_array_mut().unwrap();
+                served.retain(|version| versions.iter().any(|name| version["name"] == *name));
+                served.last_mut().unwrap()["storage"] = json!(true);
             }
             apply(client, &object).await;
             established(client, &object).await;

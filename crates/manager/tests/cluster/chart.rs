@@ -25,6 +25,8 @@ pub(super) enum Kinds {
     /// Those that a test of the process needs; all would take longer.
     Few,
     All,
+    /// All that there were in OpenKruise 1.8, as it had them.
+    Older,
 }
 
 const FEW: [&str; 4] = ["clonesets", "podunavailablebudgets", "sidecarsets", "statefulsets"];
@@ -48,6 +50,9 @@ pub(super) fn rendered(system: &str, kinds: Kinds) -> Vec<Value> {
         .into_iter()
         .filter(|object| is_wanted(object, system, kinds))
         .collect();
+    if kinds == Kinds::Older {
+        objects.retain_mut(|object| object["kind"] != "CustomResourceDefinition" || as_of_then(object));
+    }
     for object in &mut objects {
         let entries = object.get_mut("webhooks").and_then(Value::as_array_mut);
         for entry in entries.into_iter().flatten() {
@@ -57,13 +62,29 @@ pub(super) fn rendered(system: &str, kinds: Kinds) -> Vec<Value> {
     objects
 }
 
+/// Makes a CRD what it was in OpenKruise 1.8: but for StatefulSets there was one version, and no EphemeralJob at all.
+pub(super) fn as_of_then(crd: &mut Value) -> bool {
+    let name = name(crd);
+    if name.starts_with("ephemeraljobs.") {
+        return false;
+    }
+    if !name.starts_with("statefulsets.") {
+        let spec = crd["spec"].as_object_mut().unwrap();
+        spec.remove("conversion");
+        let versions = spec["versions"].as_array_mut().unwrap();
+        versions.retain(|version| version["name"] == "v1alpha1");
+        versions[0]["storage"] = json!(true);
+    }
+    true
+}
+
 fn is_wanted(object: &Value, system: &str, kinds: Kinds) -> bool {
     let is_of_hook = object["metadata"]["annotations"]["helm.sh/hook"].is_string();
     let name = name(object);
     let is_of_manager = name.starts_with("kruise-") && !name.contains("daemon");
     match object["kind"].as_str().unwrap_or_default() {
         "CustomResourceDefinition" => {
-            kinds == Kinds::All || FEW.iter().any(|plural| name.starts_with(&format!("{plural}.")))
+            kinds != Kinds::Few || FEW.iter().any(|plural| name.starts_with(&format!("{plural}.")))
         }
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => true,
         "ClusterRole" | "ClusterRoleBinding" => is_of_manager && !is_of_hook,

@@ -26,7 +26,7 @@ impl Controllers {
         let client = faults.client_of(config(&cluster::kubeconfig()).await);
         let registry = Registry::new();
         let writes = WriterMetrics::new(&registry).unwrap();
-        let version = client::version(&client, "the test's".to_owned()).await.unwrap();
+        let (client, version) = client::reach(client, "the test's".to_owned()).await.unwrap();
         let always = Leadership::always();
         let built = Platform::new(&settings, client, version, Plans::default(), always, &writes, &registry);
         let (mut platform, _events) = built.unwrap();

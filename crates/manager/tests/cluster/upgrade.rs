@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
-    chart::{api, name},
+    chart::{api, as_of_then, name},
     world::{CERTS, PATIENCE, World},
 };
 
@@ -267,7 +267,7 @@ fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/kruise")
 }
 
-/// A chart as the original's, with the CRDs that it had: but for StatefulSets there was one version, and no EphemeralJob at all.
+/// A chart as the original's, with the CRDs that it had.
 fn chart_of_the_original() -> TempDir {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let target = tempfile::tempdir().unwrap();
@@ -289,18 +289,9 @@ fn chart_of_the_original() -> TempDir {
     for file in fs::read_dir(root.join("../../config/crds")).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
         let mut crd: Value = serde_saphyr::from_str(&text).unwrap();
-        let name = name(&crd);
-        if name.starts_with("ephemeraljobs.") {
-            continue;
+        if as_of_then(&mut crd) {
+            fs::write(crds.join(format!("{}.json", name(&crd))), crd.to_string()).unwrap();
         }
-        if !name.starts_with("statefulsets.") {
-            let spec = crd["spec"].as_object_mut().unwrap();
-            spec.remove("conversion");
-            let versions = spec["versions"].as_array_mut().unwrap();
-            versions.retain(|version| version["name"] == "v1alpha1");
-            versions[0]["storage"] = json!(true);
-        }
-        fs::write(crds.join(format!("{name}.json")), crd.to_string()).unwrap();
     }
     target
 }

@@ -1,0 +1,209 @@
+//! Our manager where the CRDs are those of OpenKruise 1.8, which has most kinds as v1alpha1 only.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::api::{
+    apps::v1::ControllerRevision,
+    core::v1::{Event, Node, Pod},
+};
+use kruise_testkit::{
+    builders::{Fixture as _, cloneset},
+    cluster::TestControlPlane,
+    eventually::{NotYet, eventually, run_test},
+    faults::Faults,
+    progress::Progress,
+};
+use kube::{
+    Api, Resource, ResourceExt as _,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use super::{
+    chart::Kinds,
+    world::{PATIENCE, World},
+};
+
+const V1ALPHA1: &str = "apps.kruise.io/v1alpha1";
+
+#[test]
+fn given_crds_of_the_original_then_workloads_and_images_are_looked_after_in_the_older_version() {
+    run_test(Duration::from_mins(10), async {
+        // Its own, as CRDs belong to the whole cluster.
+        let control_plane = tokio::task::spawn_blocking(|| TestControlPlane::start(&Progress::quiet()).unwrap())
+            .await
+            .unwrap();
+        let world = World::knowing(Kinds::Older, &control_plane.kubeconfig(), "older-crds").await;
+        let newer = world.objects("v1beta1", "CloneSet").list(&ListParams::default()).await;
+        assert!(matches!(newer, Err(kube::Error::Api(status)) if status.code == 404));
+        let replica = world.start_with(&Faults::new(1), &["--feature-gates=ImagePullJobGate=true"]);
+        world.publish(&replica).await;
+        replica.leads().await;
+
+        a_cloneset_is_made(&world).await;
+        its_image_changes_as_far_as_the_partition_allows(&world).await;
+        it_is_scaled_to(&world, 4).await;
+        it_is_told_about(&world).await;
+        a_node_gets_its_images(&world).await;
+        world.stop(replica).await;
+
+        // The next one goes on with what it finds.
+        let replica = world.ready(&Faults::new(2)).await;
+        replica.leads().await;
+        it_is_scaled_to(&world, 1).await;
+        world.stop(replica).await;
+        drop(world);
+        drop(control_plane);
+    });
+}
+
+async fn a_cloneset_is_made(world: &World) {
+    let web = cloneset("web")
+        .set("/apiVersion", V1ALPHA1)
+        .set(
+            "/spec/updateStrategy",
+            json!({"type": "InPlaceIfPossible", "partition": 1, "maxUnavailable": 2}),
+        )
+        .replicas(2)
+        .image("nginx:1.25");
+    let sets = world.objects("v1alpha1", "CloneSet");
+    let web = serde_json::from_value(web.json()).unwrap();
+    sets.create(&PostParams::default(), &web).await.unwrap();
+    status_is(
+        &sets,
+        json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2}),
+    )
+    .await;
+    owned(&world.work.api::<Pod>()).await;
+    owned(&world.work.api::<ControllerRevision>()).await;
+}
+
+/// The partition has another place in v1beta1.
+async fn its_image_changes_as_far_as_the_partition_allows(world: &World) {
+    let sets = world.objects("v1alpha1", "CloneSet");
+    let template = cloneset("web").image("nginx:1.26").json()["spec"]["template"].clone();
+    let change = json!({"spec": {"template": template}});
+    let merge = Patch::Merge(&change);
+    sets.patch("web", &PatchParams::default(), &merge).await.unwrap();
+    status_is(
+        &sets,
+        json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "expectedUpdatedReplicas": 1}),
+    )
+    .await;
+    let expected = BTreeMap::from([("nginx:1.25".to_owned(), 1), ("nginx:1.26".to_owned(), 1)]);
+    assert_eq!(pods(world).await, expected);
+}
+
+async fn it_is_scaled_to(world: &World, replicas: u32) {
+    let sets = world.objects("v1alpha1", "CloneSet");
+    let change = json!({"spec": {"replicas": replicas}});
+    let merge = Patch::Merge(&change);
+    let web = sets.patch("web", &PatchParams::default(), &merge).await.unwrap();
+    status_is(
+        &sets,
+        json!({"observedGeneration": web.metadata.generation, "replicas": replicas}),
+    )
+    .await;
+    owned(&world.work.api::<Pod>()).await;
+}
+
+async fn it_is_told_about(world: &World) {
+    eventually(PATIENCE, "events name the version that is there", || async {
+        let told = world.work.api::<Event>().list(&ListParams::default()).await?.items;
+        let about = told
+            .into_iter()
+            .filter(|event| event.involved_object.kind.as_deref() == Some("CloneSet"));
+        let versions: Vec<_> = about
+            .map(|event| event.involved_object.api_version.unwrap_or_default())
+            .collect();
+        let fine = !versions.is_empty() && versions.iter().all(|version| version == V1ALPHA1);
+        fine.then_some(()).ok_or_else(|| NotYet::new(format!("{versions:?}")))
+    })
+    .await;
+}
+
+/// A NodeImage is made, and a job puts an image into it.
+async fn a_node_gets_its_images(world: &World) {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "older"},
+                      "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let created = nodes
+        .create(&PostParams::default(), &serde_json::from_value(node.clone()).unwrap())
+        .await
+        .unwrap();
+    let ready = json!({"status": node["status"]});
+    nodes
+        .patch_status(&created.name_any(), &PatchParams::default(), &Patch::Strategic(&ready))
+        .await
+        .unwrap();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", "NodeImage"));
+    let images: Api<DynamicObject> = Api::all_with(world.client.clone(), &resource);
+    let job = json!({"apiVersion": V1ALPHA1, "kind": "ImagePullJob", "metadata": {"name": "pull"},
+                     "spec": {"image": "nginx:1.26", "completionPolicy": {"type": "Always"}}});
+    let jobs = world.objects("v1alpha1", "ImagePullJob");
+    jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap())
+        .await
+        .unwrap();
+    let image = eventually(PATIENCE, "the node has the image to pull", || async {
+        let image = images.get("older").await?;
+        let tag = &image.data["spec"]["images"]["nginx"]["tags"][0]["tag"];
+        (tag == "1.26")
+            .then_some(image.clone())
+            .ok_or_else(|| NotYet::new(image.data.to_string()))
+    })
+    .await;
+    let job = &image.data["spec"]["images"]["nginx"]["tags"][0]["ownerReferences"][0];
+    assert_eq!(
+        (&job["apiVersion"], &job["kind"]),
+        (&json!(V1ALPHA1), &json!("ImagePullJob"))
+    );
+    eventually(PATIENCE, "the job counts the node", || async {
+        let status = jobs.get("pull").await?.data["status"].clone();
+        (status["desired"] == 1 && status["active"] == 1)
+            .then_some(())
+            .ok_or_else(|| NotYet::new(status.to_string()))
+    })
+    .await;
+}
+
+/// Waits until the status of the CloneSet has these fields.
+async fn status_is(sets: &Api<DynamicObject>, expected: Value) {
+    eventually(PATIENCE, "its status tells", || async {
+        let status = sets.get("web").await?.data["status"].clone();
+        let fine = expected
+            .as_object()
+            .unwrap()
+            .iter()
+            .all(|(field, value)| status[field] == *value);
+        fine.then_some(()).ok_or_else(|| NotYet::new(status.to_string()))
+    })
+    .await;
+}
+
+/// Everything here belongs to the CloneSet in the version that the server knows.
+async fn owned<K>(api: &Api<K>)
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let found = api.list(&ListParams::default()).await.unwrap().items;
+    assert_ne!(found.len(), 0);
+    for each in found {
+        let [owner] = each.owner_references() else {
+            panic!("{}: {:?}", each.name_any(), each.owner_references());
+        };
+        assert_eq!(
+            (owner.api_version.as_str(), owner.kind.as_str()),
+            (V1ALPHA1, "CloneSet")
+        );
+    }
+}
+
+/// How many Pods have which image.
+async fn pods(world: &World) -> BTreeMap<String, usize> {
+    let mut images = BTreeMap::new();
+    for pod in world.work.api::<Pod>().list(&ListParams::default()).await.unwrap() {
+        let image = pod.spec.unwrap().containers.remove(0).image.unwrap();
+        *images.entry(image).or_default() += 1;
+    }
+    images
+}
