@@ -1,11 +1,11 @@
 //! Reading objects one by one, so that one that cannot be read spoils no list.
 //!
-//! kube's watcher reads a whole page or event into its type and fails as a whole. Its type is therefore [`Decoded`], which reads
-//! any JSON object: the metadata that the watcher itself needs, and the object or the reason why it cannot be read.
+//! kube's watcher reads a whole page or event into its type and fails as a whole. Its type is therefore [`Unread`], which takes any
+//! JSON: the metadata that the watcher itself needs, and the text of the object. As it is one type for all kinds, the watcher is in
+//! the program only once.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
 use kube::core::{DynamicResourceScope, ObjectMeta};
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -15,38 +15,30 @@ use serde_json::value::RawValue;
 use crate::resource::Resource;
 
 /// One object as the watcher sees it. `meta` has only name, namespace, UID and resourceVersion.
-pub(super) struct Decoded<K> {
+#[derive(Clone, Debug)]
+pub(super) struct Unread {
     pub(super) meta: ObjectMeta,
-    pub(super) object: Result<K, Arc<str>>,
+    json: Box<RawValue>,
 }
 
-impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
+impl Unread {
+    /// The object, or the reason why it cannot be read.
+    pub(super) fn read<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
+        serde_json::from_str(self.json.get())
+    }
+}
+
+impl<'de> Deserialize<'de> for Unread {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let raw = <&'de RawValue>::deserialize(from)?;
+        let json = <&'de RawValue>::deserialize(from)?;
         Ok(Self {
-            meta: head(raw.get()),
-            object: serde_json::from_str(raw.get()).map_err(|error| error.to_string().into()),
+            meta: head(json.get()),
+            json: json.to_owned(),
         })
     }
 }
 
-// The watcher asks for Clone and Debug, and never clones.
-impl<K> Clone for Decoded<K> {
-    fn clone(&self) -> Self {
-        Self {
-            meta: self.meta.clone(),
-            object: Err("a copy".into()),
-        }
-    }
-}
-
-impl<K> fmt::Debug for Decoded<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}/{:?}", self.meta.namespace, self.meta.name)
-    }
-}
-
-impl<K> kube::Resource for Decoded<K> {
+impl kube::Resource for Unread {
     type DynamicType = Resource;
     type Scope = DynamicResourceScope;
 
@@ -184,11 +176,11 @@ mod tests {
     fn given_a_list_with_an_unreadable_object_then_the_others_are_read() {
         let list = json!({ "kind": "AList", "apiVersion": "v1", "metadata": { "resourceVersion": "9" },
                            "items": [good(), bad(), good()] });
-        let list: ObjectList<Decoded<Numbered>> = serde_json::from_str(&list.to_string()).expect("a list");
+        let list: ObjectList<Unread> = serde_json::from_str(&list.to_string()).expect("a list");
         assert_eq!(list.items.len(), 3);
-        assert_eq!(list.items[0].object.as_ref().expect("readable").number, 5);
+        assert_eq!(list.items[0].read::<Numbered>().expect("readable").number, 5);
         assert_eq!(names(&list.items[0].meta), ["n", "a", "u", "7"]);
-        let reason = list.items[1].object.as_ref().expect_err("not readable");
+        let reason = list.items[1].read::<Numbered>().expect_err("not readable").to_string();
         assert!(reason.contains("invalid type: string \"five\""), "{reason}");
         assert_eq!(names(&list.items[1].meta), ["", "b", "v", "8"]);
     }
@@ -201,16 +193,16 @@ mod tests {
         ] {
             // The server writes the type first.
             let text = format!("{{\"type\":{},\"object\":{}}}", event["type"], event["object"]);
-            match serde_json::from_str::<WatchEvent<Decoded<Numbered>>>(&text).expect("an event") {
-                WatchEvent::Modified(decoded) | WatchEvent::Deleted(decoded) => {
-                    assert_eq!(decoded.object.is_ok(), readable);
+            match serde_json::from_str::<WatchEvent<Unread>>(&text).expect("an event") {
+                WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                    assert_eq!(object.read::<Numbered>().is_ok(), readable);
                 }
                 other => panic!("{other:?}"),
             }
         }
         let bookmark = "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"A\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"3\"}}}";
         assert!(matches!(
-            serde_json::from_str::<WatchEvent<Decoded<Numbered>>>(bookmark).expect("an event"),
+            serde_json::from_str::<WatchEvent<Unread>>(bookmark).expect("an event"),
             WatchEvent::Bookmark(_)
         ));
     }
@@ -221,8 +213,8 @@ mod tests {
             for object in [json!(text), json!(number), json!([number]), json!(null), json!({ "metadata": text }),
                            json!({ "metadata": { "name": number, "uid": [text] } }), json!({ text.clone(): number })] {
                 let list = json!({ "metadata": {}, "items": [object, good()] }).to_string();
-                let list: ObjectList<Decoded<Numbered>> = serde_json::from_str(&list).expect("a list");
-                prop_assert!(list.items[1].object.is_ok());
+                let list: ObjectList<Unread> = serde_json::from_str(&list).expect("a list");
+                prop_assert!(list.items[1].read::<Numbered>().is_ok());
             }
         }
     }

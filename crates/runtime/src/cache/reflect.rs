@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::CacheOptions;
-use super::decode::Decoded;
+use super::decode::Unread;
 use super::kind::Named;
 use super::metrics::KindMetrics;
 use super::store::{Change, Store};
@@ -89,10 +89,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    fn stream(&self) -> BoxStream<'static, watcher::Result<Event<Decoded<K>>>> {
+    fn stream(&self) -> BoxStream<'static, watcher::Result<Event<Unread>>> {
         let resource = self.store.resource().clone();
         let namespace = self.store.kind().only_in().unwrap_or(&self.options.namespace);
-        let api: Api<Decoded<K>> = if namespace.is_empty() || resource.scope == Scope::Cluster {
+        let api: Api<Unread> = if namespace.is_empty() || resource.scope == Scope::Cluster {
             Api::all_with(self.client.clone(), &resource)
         } else {
             Api::namespaced_with(self.client.clone(), namespace, &resource)
@@ -100,20 +100,20 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         watcher(api, self.store.kind().watch_config()).boxed()
     }
 
-    fn take_in(&mut self, event: Event<Decoded<K>>) {
+    fn take_in(&mut self, event: Event<Unread>) {
         match event {
             Event::Init => self.store.feed(Change::ListBegins),
-            Event::InitApply(decoded) => self.put(decoded, true),
-            Event::Apply(decoded) => {
+            Event::InitApply(object) => self.put(&object, true),
+            Event::Apply(object) => {
                 self.metrics.events.inc();
                 self.failures = 0;
-                self.put(decoded, false);
+                self.put(&object, false);
             }
-            Event::Delete(decoded) => {
+            Event::Delete(object) => {
                 self.metrics.events.inc();
                 self.failures = 0;
-                let name = name(&decoded.meta);
-                let version = decoded.meta.resource_version.as_deref().unwrap_or_default();
+                let name = name(&object.meta);
+                let version = object.meta.resource_version.as_deref().unwrap_or_default();
                 self.store.feed(Change::Deleted(name, version.parse().unwrap_or(0)));
                 self.readable_again(name);
             }
@@ -130,10 +130,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         self.metrics.objects.set(self.store.len() as i64);
     }
 
-    fn put(&mut self, decoded: Decoded<K>, listed: bool) {
-        let Decoded { meta, object } = decoded;
-        let name = name(&meta);
-        let reason = match object {
+    fn put(&mut self, unread: &Unread, listed: bool) {
+        let name = name(&unread.meta);
+        let reason = match unread.read() {
             Ok(object) => {
                 self.readable_again(name);
                 let change = if listed {
