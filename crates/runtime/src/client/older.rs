@@ -64,11 +64,24 @@ async fn older_kinds(client: &Client) -> kube::Result<Vec<OlderKind>> {
 async fn older_kinds_of(client: &Client, group: &'static str) -> kube::Result<Vec<OlderKind>> {
     let (newer, older) = futures::try_join!(served(client, group, V1BETA1), served(client, group, V1ALPHA1))?;
     let convertible = |kind: &str| KINDS.iter().any(|known| known.group == group && known.kind == kind);
-    let only_older = older
-        .into_iter()
-        .filter(|each| !newer.contains(each) && convertible(&each.0));
-    let kinds = only_older.map(|(kind, plural)| OlderKind { group, kind, plural });
-    Ok(kinds.collect())
+    let mut kinds = Vec::new();
+    for (kind, plural) in older {
+        let told = newer.iter().any(|(_, each)| *each == plural);
+        if !told && convertible(&kind) && is_missing(client, group, &plural).await? {
+            kinds.push(OlderKind { group, kind, plural });
+        }
+    }
+    Ok(kinds)
+}
+
+/// Whether there is no v1beta1 of a kind. The server tells of the versions of a new CRD one after the other, but answers for all at once.
+async fn is_missing(client: &Client, group: &str, plural: &str) -> kube::Result<bool> {
+    let one = Request::get(format!("/apis/{group}/{V1BETA1}/{plural}?limit=1")).body(Vec::new());
+    match client.request_text(one.map_err(kube::Error::HttpError)?).await {
+        Ok(_) => Ok(false),
+        Err(kube::Error::Api(status)) => Ok(status.code == 404),
+        Err(error) => Err(error),
+    }
 }
 
 /// Kind and plural of what a version of a group has; nothing when there is no such version.
