@@ -4,7 +4,7 @@
 //! CloneSet, StatefulSet or DaemonSet of ours is left anywhere, the answer is no. A question that cannot be answered is a
 //! no as well. A kind that is not installed has no objects.
 
-use kruise_api::names::group::{APPS, V1ALPHA1, V1BETA1};
+use kruise_api::names::group::{APPS, V1BETA1};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, ListParams},
@@ -67,19 +67,16 @@ pub async fn check(client: &Client) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Namespace and name of one object, in whichever version is served.
+/// Namespace and name of one object.
 async fn first_of(client: &Client, kind: &str, plural: &str) -> kube::Result<Option<(String, String)>> {
-    for version in [V1BETA1, V1ALPHA1] {
-        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(APPS, version, kind), plural);
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        match api.list_metadata(&ListParams::default().limit(1)).await {
-            Ok(list) => {
-                let found = list.items.into_iter().next().map(|object| object.metadata);
-                return Ok(found.map(|meta| (meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default())));
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => return Err(error),
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(APPS, V1BETA1, kind), plural);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    match api.list_metadata(&ListParams::default().limit(1)).await {
+        Ok(list) => {
+            let found = list.items.into_iter().next().map(|object| object.metadata);
+            Ok(found.map(|meta| (meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default())))
         }
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
     }
-    Ok(None)
 }

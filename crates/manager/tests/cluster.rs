@@ -15,6 +15,7 @@ mod cluster {
     mod recordings;
     mod restart;
     mod storm;
+    mod uninstall;
     mod upgrade;
     mod world;
 }
