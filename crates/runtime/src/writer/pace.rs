@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-const START: f64 = 32.0;
+const START: f64 = 64.0;
 const FEWEST: f64 = 2.0;
 const MOST: f64 = 256.0;
 /// Cuts are at least this far apart: answers that were under way already say nothing new.
@@ -196,13 +196,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn given_good_answers_under_load_then_more_writes_are_let_through() {
         let pace = Pace::new();
-        assert_eq!(fill(&pace).len(), 32);
+        assert_eq!(fill(&pace).len(), 64);
         for _ in 0..40 {
             for slot in fill(&pace) {
                 slot.end(Answered::In(QUICK));
             }
         }
-        assert!(pace.limit() > 40, "{}", pace.limit());
+        assert!(pace.limit() > 80, "{}", pace.limit());
         assert_eq!(fill(&pace).len(), pace.limit());
     }
 
@@ -212,13 +212,13 @@ mod tests {
         for _ in 0..1000 {
             pace.begin().await.end(Answered::In(QUICK));
         }
-        assert_eq!(pace.limit(), 32);
+        assert_eq!(pace.limit(), 64);
     }
 
     #[tokio::test(start_paused = true)]
     async fn given_a_storm_of_pushback_then_each_second_a_third_fewer_but_never_none() {
         let pace = Pace::new();
-        for limit in [21, 14, 9, 6, 4, 2, 2, 2] {
+        for limit in [42, 28, 18, 12, 8, 5, 3, 2, 2] {
             tokio::time::advance(BETWEEN_CUTS).await;
             for slot in fill(&pace) {
                 slot.end(Answered::Overloaded(None));
@@ -265,6 +265,6 @@ mod tests {
     async fn given_a_caller_that_gives_up_then_its_place_is_free_again() {
         let pace = Pace::new();
         drop(fill(&pace));
-        assert_eq!(fill(&pace).len(), 32);
+        assert_eq!(fill(&pace).len(), 64);
     }
 }
