@@ -39,7 +39,7 @@ mod tape;
 use std::{collections::BTreeMap, time::Duration};
 
 use http::{Request, header::CONTENT_TYPE};
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::{api::core::v1::Event, jiff::Timestamp};
 use kruise_testkit::eventually::{NotYet, eventually, run_test};
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
@@ -116,6 +116,13 @@ struct Lane<'a> {
 
 impl Lane<'_> {
     async fn step(&mut self, step: &Step) {
+        // A request counts what starts in the second in which it is made, also right before it.
+        eventually(PATIENCE, "the second of the last start is over", || async {
+            let start = self.tape.seen().last_start();
+            let is_over = start.is_none_or(|start| start.as_second() < Timestamp::now().as_second());
+            is_over.then_some(()).ok_or_else(|| NotYet::new(format!("{start:?}")))
+        })
+        .await;
         let began = std::time::Instant::now();
         let before = self.tape.seen().restarts();
         self.recorded.take(step);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kruise_testkit::eventually::{NotYet, eventually};
 use kube::{
     Api, Client, ResourceExt as _,
@@ -164,6 +164,13 @@ impl Seen {
             )
         });
         counts.collect()
+    }
+
+    /// When the youngest container of the Pod was started, of those that run.
+    pub(super) fn last_start(&self) -> Option<Timestamp> {
+        let statuses = items(&self.pod().last()?["status"]["containerStatuses"]).iter();
+        let starts = statuses.filter_map(|status| text(&status["state"]["running"]["startedAt"]).parse().ok());
+        starts.max()
     }
 
     /// The states of `KruisePodReady`.
