@@ -54,6 +54,11 @@ impl TestControlPlane {
         Ok(this)
     }
 
+    /// One for a single test, which changes what belongs to the whole cluster.
+    pub async fn of_its_own() -> Result<Self> {
+        tokio::task::spawn_blocking(|| Self::start(&Progress::quiet())).await?
+    }
+
     /// Ends the apiserver the hard way and starts it again; returns when it answers.
     pub fn restart_apiserver(&mut self) -> Result<()> {
         let processes = Processes::below(&self.folder)?;

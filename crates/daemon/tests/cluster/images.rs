@@ -11,7 +11,6 @@ use kruise_testkit::{
     cluster::TestControlPlane,
     eventually::{NotYet, consistently, eventually, run_test},
     faults::{Fault, Faults, When},
-    progress::Progress,
 };
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
@@ -54,9 +53,7 @@ async fn pulls(node: &Node, number: usize) {
 fn given_crds_that_have_only_the_older_version_then_images_are_pulled_and_reported_in_it() {
     run_test(DEADLINE, async {
         // Its own, as CRDs belong to the whole cluster.
-        let control_plane = tokio::task::spawn_blocking(|| TestControlPlane::start(&Progress::quiet()).unwrap())
-            .await
-            .unwrap();
+        let control_plane = TestControlPlane::of_its_own().await.unwrap();
         let node = Node::of_older_crds(&control_plane.kubeconfig(), "older").await;
         can_be_pulled(&node.runtime, "nginx:1.25", Pullable::default());
         let daemon = node.daemon(&[]).await;

@@ -11,7 +11,6 @@ use kruise_testkit::{
     cluster::TestControlPlane,
     eventually::{NotYet, eventually, run_test},
     faults::Faults,
-    progress::Progress,
 };
 use kube::{
     Api, Resource, ResourceExt as _,
@@ -30,9 +29,7 @@ const V1ALPHA1: &str = "apps.kruise.io/v1alpha1";
 fn given_crds_of_the_original_then_workloads_and_images_are_looked_after_in_the_older_version() {
     run_test(Duration::from_mins(10), async {
         // Its own, as CRDs belong to the whole cluster.
-        let control_plane = tokio::task::spawn_blocking(|| TestControlPlane::start(&Progress::quiet()).unwrap())
-            .await
-            .unwrap();
+        let control_plane = TestControlPlane::of_its_own().await.unwrap();
         let world = World::knowing(Kinds::Older, &control_plane.kubeconfig(), "older-crds").await;
         let newer = world.objects("v1beta1", "CloneSet").list(&ListParams::default()).await;
         assert!(matches!(newer, Err(kube::Error::Api(status)) if status.code == 404));

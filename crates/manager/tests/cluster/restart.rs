@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kruise_testkit::{cluster::TestControlPlane, eventually::run_test, faults::Faults, progress::Progress};
+use kruise_testkit::{cluster::TestControlPlane, eventually::run_test, faults::Faults};
 
 use super::world::World;
 
@@ -10,9 +10,7 @@ use super::world::World;
 fn given_the_api_server_is_killed_and_started_again_then_the_manager_goes_on() {
     run_test(Duration::from_mins(10), async {
         // Its own, as others use the shared one.
-        let mut control_plane = tokio::task::spawn_blocking(|| TestControlPlane::start(&Progress::quiet()).unwrap())
-            .await
-            .unwrap();
+        let mut control_plane = TestControlPlane::of_its_own().await.unwrap();
         let world = World::on(&control_plane.kubeconfig(), "restart").await;
         let mut replica = world.ready(&Faults::new(1)).await;
         replica.leads().await;

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use kruise_testkit::{cluster::TestControlPlane, eventually::run_test, progress::Progress};
+use kruise_testkit::{cluster::TestControlPlane, eventually::run_test};
 use kube::{
     Client,
     api::{DeleteParams, PostParams},
@@ -22,9 +22,7 @@ const CRDS: [&str; 3] = [
 fn given_workloads_of_any_kind_in_any_version_then_the_installation_must_stay() {
     run_test(Duration::from_mins(5), async {
         // Its own, as the check looks into all namespaces.
-        let control_plane = tokio::task::spawn_blocking(|| TestControlPlane::start(&Progress::quiet()).unwrap())
-            .await
-            .unwrap();
+        let control_plane = TestControlPlane::of_its_own().await.unwrap();
         let kubeconfig = control_plane.kubeconfig();
         let client = Client::try_from(config(&kubeconfig).await).unwrap();
 

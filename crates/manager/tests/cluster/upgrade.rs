@@ -41,9 +41,7 @@ const BEFORE: &str = "kruise-controller-manager-7c9d-x2x_5f0c";
 fn given_an_installation_of_the_original_then_helm_upgrade_puts_ours_in_its_place() {
     run_test(Duration::from_mins(10), async {
         // Its own, as the chart's objects belong to the whole cluster.
-        let control_plane = tokio::task::spawn_blocking(|| TestControlPlane::start(&Progress::quiet()).unwrap())
-            .await
-            .unwrap();
+        let control_plane = TestControlPlane::of_its_own().await.unwrap();
         let helm = Helm::of(&control_plane.kubeconfig());
         let original = chart_of_the_original();
         helm.run("install", original.path(), &[]);
