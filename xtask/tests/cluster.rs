@@ -39,8 +39,11 @@ impl Run {
             .join("\n")
     }
 
-    /// The control plane that it has started last.
-    fn kill_api_server(&self) -> bool {
+    /// Sends a signal to the API server that it has started last, once there is one and all is installed there.
+    fn signal_api_server(&self, signal: Signal) -> bool {
+        if !self.said().contains("✓ Installing") {
+            return false;
+        }
         let number = self
             .said()
             .matches("Starting a control plane")
@@ -51,8 +54,8 @@ impl Run {
         let Some(server) = Processes::below(&folder).unwrap().running("apiserver") else {
             return false;
         };
-        server.signal(Signal::KILL);
-        server.ends_within(PATIENCE)
+        server.signal(signal);
+        true
     }
 
     fn ends(&mut self) -> ExitStatus {
@@ -94,11 +97,18 @@ fn given_no_peer_at_all_then_nothing_is_started() {
 
 #[test]
 fn given_an_api_server_that_dies_then_the_run_says_so() {
+    given_an_api_server_that_gets(Signal::KILL);
+}
+
+#[test]
+fn given_an_api_server_that_does_not_answer_then_the_run_says_so() {
+    given_an_api_server_that_gets(Signal::STOP);
+}
+
+fn given_an_api_server_that_gets(signal: Signal) {
     let mut run = Run::start(&["idle"]);
-    let killed = wait_until(PATIENCE, || {
-        run.said().contains("✓ Installing") && run.kill_api_server()
-    });
-    assert!(killed, "{}", run.said());
+    let sent = wait_until(PATIENCE, || run.signal_api_server(signal));
+    assert!(sent, "{}", run.said());
     assert_eq!(run.ends().code(), Some(1));
     let said = run.said();
     assert!(said.contains("the scenario idle gave no figures"), "{said}");

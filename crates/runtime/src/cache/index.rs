@@ -1,5 +1,6 @@
 //! Finding objects by something else than their name.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Write as _;
@@ -68,28 +69,30 @@ pub fn uid_key(uid: &Uid, key: &mut dyn FnMut(&str)) {
     }
 }
 
-/// The places of objects under each key, sorted: a number is four bytes, and most sets are small.
+/// The places of objects under each key, in the order of the objects' names: a number is four bytes, and most sets are small.
+///
+/// Names are with the objects: whoever comes and goes brings how the object at another place compares with it.
 #[derive(Default)]
 pub(super) struct Postings {
     places: HashMap<Box<str>, Vec<u32>>,
 }
 
 impl Postings {
-    pub(super) fn insert(&mut self, key: &str, place: u32) {
+    pub(super) fn insert(&mut self, key: &str, place: u32, compare: impl Fn(u32) -> Ordering) {
         let Some(places) = self.places.get_mut(key) else {
             self.places.insert(key.into(), vec![place]);
             return;
         };
-        if let Err(position) = places.binary_search(&place) {
+        if let Err(position) = places.binary_search_by(|other| compare(*other)) {
             places.insert(position, place);
         }
     }
 
-    pub(super) fn remove(&mut self, key: &str, place: u32) {
+    pub(super) fn remove(&mut self, key: &str, compare: impl Fn(u32) -> Ordering) {
         let Some(places) = self.places.get_mut(key) else {
             return;
         };
-        if let Ok(position) = places.binary_search(&place) {
+        if let Ok(position) = places.binary_search_by(|other| compare(*other)) {
             places.remove(position);
         }
         if places.is_empty() {

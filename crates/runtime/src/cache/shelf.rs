@@ -4,12 +4,13 @@
 //! hold places only, so replacing an object touches nothing else unless its keys changed. Names are not stored a second time:
 //! the table asks the object itself.
 
+use std::cmp::Ordering;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::index::{Index, Postings};
+use super::index::Postings;
 use super::kind::{Kind, Named};
 
 pub(super) struct Shelf<K> {
@@ -50,7 +51,7 @@ impl<K> Shelf<K> {
         self.slots.iter().flatten().map(|slot| &slot.object)
     }
 
-    /// Objects under a key of the index at `position`.
+    /// Objects under a key of the index at `position`, by namespace and name.
     pub(super) fn under<'a>(&'a self, position: usize, key: &str) -> impl Iterator<Item = &'a Arc<K>> + use<'a, K> {
         let places = self
             .postings
@@ -67,7 +68,7 @@ impl<K> Shelf<K> {
                 list,
             };
             let old = self.slots[place as usize].replace(slot).map(|slot| slot.object);
-            self.post(kind.indexes(), place, old.as_deref(), Some(object));
+            self.post(kind, place, old.as_deref(), Some(object));
             return old;
         }
         let hash = self.hash(kind.name(object));
@@ -89,7 +90,7 @@ impl<K> Shelf<K> {
             None => 0,
         };
         self.names.insert_unique(hash, place, rehash);
-        self.post(kind.indexes(), place, None, Some(object));
+        self.post(kind, place, None, Some(object));
         None
     }
 
@@ -110,7 +111,7 @@ impl<K> Shelf<K> {
         }
         let object = self.slots[place as usize].take()?.object;
         self.free.push(place);
-        self.post(kind.indexes(), place, Some(&object), None);
+        self.post(kind, place, Some(&object), None);
         Some(object)
     }
 
@@ -134,17 +135,32 @@ impl<K> Shelf<K> {
         self.hasher.hash_one(name)
     }
 
-    fn post(&mut self, indexes: &[Index<K>], place: u32, old: Option<&K>, new: Option<&K>) {
-        for (index, postings) in indexes.iter().zip(&mut self.postings) {
+    /// Brings the indexes from the old object of a place to the new one; both have the same name.
+    fn post(&mut self, kind: &Kind<K>, place: u32, old: Option<&K>, new: Option<&K>) {
+        let Some(name) = old.or(new).map(|object| kind.name(object)) else {
+            return;
+        };
+        let slots = &self.slots;
+        let compare = |other: u32| match &slots[other as usize] {
+            Some(slot) => kind.name(&slot.object).cmp(&name),
+            // Only the place that has just been left is empty.
+            None => Ordering::Equal,
+        };
+        for (index, postings) in kind.indexes().iter().zip(&mut self.postings) {
+            let has = |object: Option<&K>, key: &str| object.is_some_and(|object| index.matches(object, key));
             if let Some(old) = old {
                 index.each_key(old, |key| {
-                    if !new.is_some_and(|new| index.matches(new, key)) {
-                        postings.remove(key, place);
+                    if !has(new, key) {
+                        postings.remove(key, compare);
                     }
                 });
             }
             if let Some(new) = new {
-                index.each_key(new, |key| postings.insert(key, place));
+                index.each_key(new, |key| {
+                    if !has(old, key) {
+                        postings.insert(key, place, compare);
+                    }
+                });
             }
         }
     }
@@ -157,6 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cache::index::Index;
     use crate::cache::kind::Version;
     use crate::resource::Resource;
 
@@ -232,8 +249,7 @@ mod tests {
         }
         for (position, index) in kind.indexes().iter().enumerate() {
             for key in ["a", "b", "x", "y", "z", "none"] {
-                let mut found: Vec<_> = shelf.under(position, key).map(|thing| &**thing).collect();
-                found.sort_by_key(|thing| (&thing.namespace, &thing.name));
+                let found: Vec<_> = shelf.under(position, key).map(|thing| &**thing).collect();
                 let expected: Vec<_> = model.values().filter(|thing| index.matches(thing, key)).collect();
                 assert_eq!(found, expected, "{index:?} {key}");
             }

@@ -142,21 +142,14 @@ impl<K: Send + Sync + 'static> Store<K> {
         let indexes = self.0.kind.indexes();
         let position = indexes.iter().position(|each| each.name() == index.name());
         let held = self.0.held.read();
-        let found = match position {
-            Some(position) => held
-                .shelf
-                .under(position, key)
-                .filter(|each| filter(each))
-                .cloned()
-                .collect(),
-            // Not declared: right all the same, only slow.
-            None => held
-                .shelf
-                .all()
-                .filter(|each| index.matches(each, key) && filter(each))
-                .cloned()
-                .collect(),
-        };
+        if let Some(position) = position {
+            let under = held.shelf.under(position, key);
+            return under.filter(|each| filter(each)).cloned().collect();
+        }
+        // Not declared: right all the same, only slow.
+        let all = held.shelf.all();
+        let found = all.filter(|each| index.matches(each, key) && filter(each));
+        let found = found.cloned().collect();
         drop(held);
         self.sorted(found)
     }
