@@ -15,7 +15,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kruise_api::containerrecreaterequest::RecreatePhase;
 use kruise_api::containerrecreaterequest::v1beta1::{ContainerRecreateRequest, ContainerRecreateRequestStatus};
 use kruise_api::names::label;
@@ -26,6 +26,7 @@ use crate::plan::{
     Action, Chain, Env, ObjectKind, OnFailure, Pace, Part, Phase, Plan, Preconditions, Step, Target, Why,
 };
 use crate::shared::pod_change::{to_the_second, whole_seconds};
+use crate::shared::time_to_live::{self, after};
 
 /// A request and its Pod.
 #[derive(Clone, Debug)]
@@ -108,20 +109,14 @@ fn finish(observed: &Observed, status: &ContainerRecreateRequestStatus, env: &En
         plan.push(single(Action::merge(target(request), Part::Object, patch, same)));
         return;
     }
-    let (Some(done), Some(ttl)) = (&status.completion_time, request.spec.ttl_seconds_after_finished) else {
-        plan.why.push(Why::Done { until: None });
-        return;
-    };
-    let end = after(done.0, i64::from(ttl));
-    if end > env.now {
-        plan.why.push(Why::Done { until: Some(end) });
-        plan.wake(whole_seconds(end.duration_since(env.now)));
-    } else {
-        plan.push(single(Action::delete_whole(
-            ObjectKind::ContainerRecreateRequest,
-            &request.metadata,
-        )));
-    }
+    time_to_live::let_go(
+        ObjectKind::ContainerRecreateRequest,
+        &request.metadata,
+        status.completion_time.as_ref(),
+        request.spec.ttl_seconds_after_finished,
+        env,
+        plan,
+    );
 }
 
 /// The end of a request. The daemon may end it at the same moment; whoever comes second is refused and looks again.
@@ -152,9 +147,4 @@ fn single(action: Action) -> Step {
     let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::Stop);
     step.push(Chain::of(action.into()));
     step
-}
-
-fn after(time: Timestamp, seconds: i64) -> Timestamp {
-    time.saturating_add(SignedDuration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX)
 }

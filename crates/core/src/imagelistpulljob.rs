@@ -14,7 +14,6 @@ pub mod validate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::imagelistpulljob::ImageListPullJobSpec;
 use kruise_api::imagelistpulljob::v1beta1::ImageListPullJob;
@@ -29,8 +28,8 @@ use crate::plan::{
     Why, Write,
 };
 use crate::shared::image_pull::{default_completion, default_pull_policy};
-use crate::shared::pod_change::whole_seconds;
 use crate::shared::revision;
+use crate::shared::time_to_live;
 use crate::shared::tree::fill;
 
 /// An ImageListPullJob as a user sent it; both versions have the same shape.
@@ -193,22 +192,6 @@ fn labelled(kind: ObjectKind, meta: &ObjectMeta, hash: &str) -> Chain {
 
 fn finish(list: &ImageListPullJob, env: &Env, plan: &mut Plan) {
     let ended = list.status.as_ref().and_then(|status| status.completion_time.as_ref());
-    let (Some(ended), Some(ttl)) = (ended, list.spec.completion_policy.ttl_seconds_after_finished) else {
-        plan.why.push(Why::Done { until: None });
-        return;
-    };
-    let end = ended
-        .0
-        .saturating_add(SignedDuration::from_secs(i64::from(ttl)))
-        .unwrap_or(Timestamp::MAX);
-    if end > env.now {
-        plan.why.push(Why::Done { until: Some(end) });
-        plan.wake(whole_seconds(end.duration_since(env.now)));
-        return;
-    }
-    let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::Stop);
-    step.push(Chain::of(
-        Action::delete_whole(ObjectKind::ImageListPullJob, &list.metadata).into(),
-    ));
-    plan.push(step);
+    let ttl = list.spec.completion_policy.ttl_seconds_after_finished;
+    time_to_live::let_go(ObjectKind::ImageListPullJob, &list.metadata, ended, ttl, env, plan);
 }

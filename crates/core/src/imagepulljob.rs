@@ -39,6 +39,7 @@ use crate::plan::{
 use crate::shared::image_name::Image;
 use crate::shared::image_pull::whole;
 use crate::shared::pod_change::whole_seconds;
+use crate::shared::time_to_live;
 use counts::Counts;
 use secrets::Secrets;
 
@@ -131,10 +132,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         && job.spec.completion_policy.type_ != CompletionPolicyType::Never
         && let (Some(seconds), Some(start)) = (job.spec.completion_policy.active_deadline_seconds, &new.start_time)
     {
-        let end = start
-            .0
-            .saturating_add(SignedDuration::from_secs(seconds))
-            .unwrap_or(Timestamp::MAX);
+        let end = time_to_live::after(start.0, seconds);
         plan.wake(whole_seconds(end.duration_since(env.now)).max(Duration::from_secs(1)));
     }
     plan
@@ -185,24 +183,7 @@ fn finish(observed: &Observed, env: &Env, plan: &mut Plan) {
     }
     let ended = job.status.as_ref().and_then(|status| status.completion_time.as_ref());
     let ttl = job.spec.completion_policy.ttl_seconds_after_finished;
-    let (Some(ended), Some(ttl)) = (ended, ttl) else {
-        plan.why.push(Why::Done { until: None });
-        return;
-    };
-    let end = ended
-        .0
-        .saturating_add(SignedDuration::from_secs(i64::from(ttl)))
-        .unwrap_or(Timestamp::MAX);
-    if end > env.now {
-        plan.why.push(Why::Done { until: Some(end) });
-        plan.wake(whole_seconds(end.duration_since(env.now)));
-        return;
-    }
-    let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::Stop);
-    step.push(Chain::of(
-        Action::delete_whole(ObjectKind::ImagePullJob, &job.metadata).into(),
-    ));
-    plan.push(step);
+    time_to_live::let_go(ObjectKind::ImagePullJob, &job.metadata, ended, ttl, env, plan);
 }
 
 fn finalizers(job: &ImagePullJob, all: &[String]) -> Step {

@@ -19,6 +19,7 @@ pub mod quantity;
 pub mod readiness;
 pub mod revision;
 pub mod selector;
+pub mod time_to_live;
 pub mod tree;
 pub mod update_order;
 pub mod validate;

@@ -142,6 +142,15 @@ impl Tally {
     }
 }
 
+/// How the goals stand, and that some are open where there is nobody to compare with.
+fn summary(score: &Score) -> String {
+    let mut words = Tally::of(&score.chapters).words();
+    if !score.chapters.is_empty() && !subjects(score).contains(&Subject::Peer) {
+        words.push_str(" No other manager took part: the goals that compare ours with one are open.");
+    }
+    words
+}
+
 /// `≤ 20`.
 fn goal_text(goal: Goal) -> String {
     match goal {
@@ -264,6 +273,19 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn goals_that_need_another_manager_are_open_without_one() {
+        let open = "goals that compare ours with one are open";
+        assert!(!summary(&score()).contains(open), "a peer took part");
+        let mut alone = Chapter::new("idle");
+        alone.add("CPU", 0.1, "% of a core");
+        let alone = Score {
+            chapters: vec![alone],
+            ..Score::default()
+        };
+        assert!(summary(&alone).contains(open), "{}", summary(&alone));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::figure::{Figure, figures};
 use super::text::{NOTHING, html as safe, measured, ratio};
 use super::{
     HOW_TO_READ, TITLE, Tally, Verdict, chart, explanation, facts, goal_text, others, sentence, short_commit, subjects,
+    summary,
 };
 use crate::bench::score::{Chapter, Row, Score, Subject};
 
@@ -38,7 +39,7 @@ fn header(score: &Score) -> String {
     let tally = Tally::of(&score.chapters);
     let mut text = format!(
         "<header>\n<h1>{TITLE}</h1>\n<p class=\"summary\">{}</p>\n",
-        tally.words()
+        summary(score)
     );
     if tally != Tally::default() {
         text.push_str("<ul class=\"tallies\" aria-hidden=\"true\">\n");

@@ -3,12 +3,12 @@
 use super::figure::{Figure, figures};
 use super::text::{markdown as safe, measured, ratio};
 use super::{
-    HOW_TO_READ, TITLE, Tally, Verdict, explanation, facts, goal_text, others, sentence, short_commit, subjects,
+    HOW_TO_READ, TITLE, Verdict, explanation, facts, goal_text, others, sentence, short_commit, subjects, summary,
 };
 use crate::bench::score::{Chapter, Row, Score, Subject};
 
 pub(in crate::bench) fn markdown(score: &Score) -> String {
-    let mut text = format!("# {TITLE}\n\n{}\n", Tally::of(&score.chapters).words());
+    let mut text = format!("# {TITLE}\n\n{}\n", summary(score));
     let facts = facts(&score.machine);
     if !facts.is_empty() {
         text.push_str("\n## Machine and versions\n\n");

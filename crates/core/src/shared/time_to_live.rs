@@ -1,0 +1,37 @@
+//! What has done its work is kept for its time to live, so that people can see how it went; then it goes.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use super::pod_change::whole_seconds;
+use crate::plan::{Action, Chain, Env, ObjectKind, OnFailure, Pace, Phase, Plan, Step, Why};
+
+/// So many seconds after a time, or never if that is further away than time goes.
+pub fn after(time: Timestamp, seconds: i64) -> Timestamp {
+    time.saturating_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// Lets an object go that ended at a time, once its time to live is over. Without one it stays.
+pub fn let_go(
+    kind: ObjectKind,
+    meta: &ObjectMeta,
+    ended: Option<&Time>,
+    seconds: Option<i32>,
+    env: &Env,
+    plan: &mut Plan,
+) {
+    let (Some(ended), Some(seconds)) = (ended, seconds) else {
+        plan.why.push(Why::Done { until: None });
+        return;
+    };
+    let end = after(ended.0, i64::from(seconds));
+    if end > env.now {
+        plan.why.push(Why::Done { until: Some(end) });
+        plan.wake(whole_seconds(end.duration_since(env.now)));
+        return;
+    }
+    let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::Stop);
+    step.push(Chain::of(Action::delete_whole(kind, meta).into()));
+    plan.push(step);
+}
