@@ -2,6 +2,8 @@
 //!
 //! All contenders start in the same cluster, one after the other: filling it takes longer than all of them.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use kruise_testkit::progress::Progress;
 use tokio::time::sleep;
@@ -13,6 +15,9 @@ use super::platform::{self, MEGABYTE};
 use super::score::{Chapter, Curve, Goal, Plot, Subject};
 use super::workload::Workload;
 use super::{Size, as_number};
+
+/// After its first work a manager is left alone for so long before its memory counts.
+const SETTLE: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(
     arena: &Arena,
@@ -37,7 +42,7 @@ pub(super) async fn run(
         }
         for contender in managers() {
             progress.say(&format!("Starting {} among {pods} Pods …", contender.subject.name()));
-            one(arena, contender, *pods, size, chapter).await?;
+            one(arena, contender, *pods, chapter).await?;
         }
     }
     for contender in managers() {
@@ -46,7 +51,7 @@ pub(super) async fn run(
     crowd.leave().await
 }
 
-async fn one(arena: &Arena, contender: &Contender, pods: usize, size: &Size, chapter: &mut Chapter) -> Result<()> {
+async fn one(arena: &Arena, contender: &Contender, pods: usize, chapter: &mut Chapter) -> Result<()> {
     platform::free_lease(&arena.kubeconfig);
     let mut manager = Manager::start(
         &contender.program,
@@ -69,7 +74,7 @@ async fn one(arena: &Arena, contender: &Contender, pods: usize, size: &Size, cha
             .is_ok_and(|count| count > 0.0)
     })?;
     note("first reconcile", begin.elapsed().as_secs_f64(), "s", None);
-    sleep(size.settle).await;
+    sleep(SETTLE).await;
     let settled = manager.memory()? / MEGABYTE;
     let goal = match pods {
         0 => Some(20.0),
