@@ -39,11 +39,12 @@ fn given_what_the_chart_installs_then_a_manager_with_the_charts_rights_does_its_
         let newer = world.objects("v1beta1", "CloneSet").get("web").await.unwrap();
         assert_eq!(newer.types.unwrap().api_version, "apps.kruise.io/v1beta1");
 
-        // A Pod of it gets the readiness gate on its way in, and then the condition.
+        // A Pod of it gets the readiness gate on its way in, and then the condition. The set's selector does not choose it: it would be one
+        // too many for the set, which might take it away.
         let pods: Api<Pod> = world.work.api();
         let one = pod("one")
             .image("nginx:1.25")
-            .label("app", "web")
+            .label("app", "other")
             .owned_by(&web)
             .build();
         let one = pods.create(&PostParams::default(), &one).await.unwrap();
