@@ -154,9 +154,3 @@ fn single(action: Action) -> Step {
     step.push(Chain::of(action.into()));
     step
 }
-
-/// A time so many seconds later.
-fn after(time: Timestamp, seconds: i64) -> Timestamp {
-    time.saturating_add(SignedDuration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX)
-}

@@ -12,10 +12,10 @@ use kruise_api::names::event;
 use kruise_api::nodeimage::{ImagePullPhase, ImageTagSpec, ImageTagStatus, Known, NodeImageStatus};
 use serde_json::{Value, json};
 
-use super::after;
 use crate::plan::{About, Action, Env, Event, ObjectKind, Part, Plan, Preconditions, Target, Why};
 use crate::shared::image_name::reference;
 use crate::shared::pod_change::whole_seconds;
+use crate::shared::time_to_live::after;
 
 /// How long an answer is waited for.
 const PATIENCE_SECONDS: i64 = 600;

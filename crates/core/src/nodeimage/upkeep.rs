@@ -17,9 +17,10 @@ use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretMode};
 use kruise_api::nodeimage::{ImageTagSpec, Known};
 use serde_json::{Map, Value};
 
-use super::{Observed, after, labels, single};
+use super::{Observed, labels, single};
 use crate::plan::{Action, Env, ObjectKind, Part, Plan, Preconditions, Target};
 use crate::shared::pod_change::whole_seconds;
+use crate::shared::time_to_live::after;
 
 pub(super) fn plan(observed: &Observed, images: &Known, node: Option<&Node>, env: &Env, plan: &mut Plan) {
     let kept: BTreeMap<String, ImageSpec> = images
