@@ -250,13 +250,18 @@ async fn given_a_hook_before_the_beginning_then_a_pod_counts_when_it_is_complete
 async fn given_a_hook_that_nobody_serves_then_others_go_on_within_the_budget(stage: Arc<Stage>) {
     let set = hooked(web_in_place(4), "inPlaceUpdate").set("/spec/updateStrategy/rollingUpdate/maxUnavailable", 2);
     let before = stage.settled(set).await;
-    let stuck = before.keys().next().unwrap();
     stage.patch("web", to_image("nginx:2")).await;
-    // Somebody serves the others.
-    for name in before.keys().skip(1) {
-        stage
-            .until_pod(name, "its turn comes", |pod| state(pod) == "PreparingUpdate")
-            .await;
+    let two_wait = || async {
+        let pods = stage.until("web", "two have their turn", |pods| {
+            in_state(pods.values(), "PreparingUpdate").len() == 2
+        });
+        in_state(pods.await.values(), "PreparingUpdate")
+    };
+    // Nobody serves one of the first; somebody serves all others. Which come first is the set's choice.
+    let stuck = &two_wait().await[0];
+    for _ in 1..before.len() {
+        let waiting = two_wait().await;
+        let name = waiting.iter().find(|name| *name != stuck).unwrap();
         stage.label_pod(name, HOOK, None).await;
         stage
             .until_pod(name, "it is updated", |pod| state(pod) == "Updated")
