@@ -8,6 +8,9 @@
 //! - A deletion is visible when the object is gone, is being deleted, or is another one of the same name.
 //! - A write whose answer was lost may have happened or not. It is waited for as well, but only for a few seconds.
 //!
+//! The change that makes a write visible need not be one that wakes the controller: a claim that was handed to its Pod is no longer its
+//! business. So whoever waits asks again after a second at the latest.
+//!
 //! As the cache always moves on (a broken watch is resumed or becomes a new list), nothing can wait for ever. If it takes longer than
 //! `--expectation-timeout` all the same, that is reported once and the expectation is dropped: a decision on an old view is kept
 //! harmless by the preconditions of each write.
@@ -87,6 +90,9 @@ enum Write {
     MaybeCreated,
     MaybeDeleted { uid: Uid },
 }
+
+/// When to ask again, should no change come first.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long a write is waited for of which nobody knows whether it happened.
 const UNSURE: Duration = Duration::from_secs(5);
@@ -196,8 +202,7 @@ impl Expectations {
             ask_after: pending
                 .iter()
                 .map(|each| each.patience(self.timeout))
-                .min()
-                .unwrap_or_default(),
+                .fold(ASK_AGAIN, Duration::min),
         }
     }
 

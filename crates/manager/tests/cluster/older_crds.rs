@@ -135,6 +135,11 @@ async fn a_node_gets_its_images(world: &World) {
         .unwrap();
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", "NodeImage"));
     let images: Api<DynamicObject> = Api::all_with(world.client.clone(), &resource);
+    // A job that finds none is complete at once.
+    eventually(PATIENCE, "there is a NodeImage", || async {
+        images.get("older").await.map_err(NotYet::from)
+    })
+    .await;
     let job = json!({"apiVersion": V1ALPHA1, "kind": "ImagePullJob", "metadata": {"name": "pull"},
                      "spec": {"image": "nginx:1.26", "completionPolicy": {"type": "Always"}}});
     let jobs = world.objects("v1alpha1", "ImagePullJob");

@@ -1,9 +1,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use prometheus::Registry;
 
 use super::*;
+use crate::cache::Change;
 use crate::expectations::ExpectationMetrics;
 use crate::queue::{Limits, QueueMetrics};
 
@@ -71,12 +73,12 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("n", name)
 }
 
-#[tokio::test(start_paused = true)]
-async fn given_own_writes_that_are_not_visible_then_the_key_waits_and_others_do_not() {
+/// When `a` and `b` are reconciled if a write on behalf of `a` becomes visible after this time, and that wakes nobody.
+async fn after_own_writes(visible: Duration) -> Vec<(u128, String)> {
     let fixture = Fixture::new();
     let metrics = ExpectationMetrics::new(&fixture.registry).expect("metrics");
     let writes = Arc::new(Expectations::new("test", 10 * SECOND, &metrics));
-    let store: Store<k8s_openapi::api::core::v1::ConfigMap> = Store::new(crate::cache::Kind::of());
+    let store: Store<ConfigMap> = Store::new(crate::cache::Kind::of());
     let written = crate::writer::Written {
         name: "written".to_owned(),
         uid: "u".to_owned(),
@@ -93,13 +95,28 @@ async fn given_own_writes_that_are_not_visible_then_the_key_waits_and_others_do_
         async { Ok(Outcome::done()) }
     });
     tokio::join!(run, async move {
+        tokio::time::sleep(visible).await;
+        let mut map = ConfigMap::default();
+        map.metadata.resource_version = Some("7".to_owned());
+        store.feed(Change::Applied(map));
         tokio::time::sleep(20 * SECOND).await;
         stop.cancel();
     });
     let calls = fixture.calls.lock().clone();
-    assert_eq!(calls[0], (0, "n/b".to_owned()));
+    calls.into_iter().map(|(time, key)| (time / 1000, key)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_own_writes_that_are_not_visible_then_the_key_waits_and_others_do_not() {
+    let calls = after_own_writes(20 * SECOND).await;
     // It is not waited for longer than the patience with the cache.
-    assert_eq!((calls[1].0 / 1000, calls[1].1.as_str()), (10, "n/a"));
+    assert_eq!(calls, [(0, "n/b".to_owned()), (10, "n/a".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_own_writes_that_become_visible_with_a_change_that_wakes_nobody_then_the_key_goes_on_soon() {
+    let calls = after_own_writes(SECOND * 7 / 2).await;
+    assert_eq!(calls, [(0, "n/b".to_owned()), (4, "n/a".to_owned())]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -234,13 +234,16 @@ async fn given_another_tag_of_the_same_image_then_the_update_completes(stage: Ar
     assert_eq!((id(old), image(new)), (id(new), "nginx:2"));
 }
 
-/// Updates one Pod of three, which the strategy chooses; its name.
+/// Updates one Pod of four, which the strategy chooses; its name.
 async fn first_updated(stage: &Stage, strategy: Value) -> String {
-    let rolling = json!({"updateStrategy": {"rollingUpdate": {"partition": 2, "priorityStrategy": strategy}}});
+    // Pods are seen in the order of their changes: who counts the fourth knows the labels of the others.
+    stage.patch("web", json!({"spec": {"replicas": 4}})).await;
+    stage.status("web", json!({"availableReplicas": 4})).await;
+    let rolling = json!({"updateStrategy": {"rollingUpdate": {"partition": 3, "priorityStrategy": strategy}}});
     stage.patch("web", json!({"spec": rolling})).await;
     stage.patch("web", to_image("nginx:2")).await;
     stage
-        .status("web", json!({"updatedReplicas": 1, "availableReplicas": 3}))
+        .status("web", json!({"updatedReplicas": 1, "availableReplicas": 4}))
         .await;
     let pods = stage.pods("web").await;
     let mut updated = pods.into_iter().filter(|(_, pod)| image(pod) == "nginx:2");
@@ -248,8 +251,9 @@ async fn first_updated(stage: &Stage, strategy: Value) -> String {
 }
 
 async fn given_an_order_by_label_then_pods_without_it_are_updated_first(stage: Arc<Stage>) {
-    let names: Vec<String> = stage.settled(web_in_place(3)).await.into_keys().collect();
-    stage.label_pod(&names[0], "a", Some("5")).await;
+    let set = web_in_place(3).pod(|pod| pod.label("a", "5"));
+    let names: Vec<String> = stage.settled(set).await.into_keys().collect();
+    stage.label_pod(&names[1], "a", None).await;
     stage.label_pod(&names[2], "a", Some("7")).await;
     let first = first_updated(&stage, json!({"orderPriority": [{"orderedKey": "a"}]})).await;
     assert_eq!(first, names[1]);

@@ -16,13 +16,14 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn given_min_ready_seconds_then_pods_are_available_later_than_ready_and_rolling_waits(stage: Arc<Stage>) {
-    let set = web_in_place(2).set("/spec/minReadySeconds", 3);
+    let set = web_in_place(2).set("/spec/minReadySeconds", 3600);
     stage
         .create(set.set("/spec/updateStrategy/rollingUpdate/maxUnavailable", 1))
         .await;
     stage
         .status("web", json!({"readyReplicas": 2, "availableReplicas": 0}))
         .await;
+    stage.patch("web", json!({"spec": {"minReadySeconds": 5}})).await;
     stage
         .status("web", json!({"readyReplicas": 2, "availableReplicas": 2}))
         .await;

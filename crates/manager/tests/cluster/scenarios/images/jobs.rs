@@ -123,7 +123,8 @@ async fn given_pods_then_their_nodes_are_chosen_also_of_one_that_comes_later(sta
         stage.pods.create(&PostParams::default(), &web).await.unwrap();
     }
     let (_, image) = image(&stage, "held");
-    let spec = json!({"podSelector": {"matchLabels": {"app": "web"}}, "parallelism": 1});
+    // Never complete: it may be seen before the Pods.
+    let spec = json!({"podSelector": {"matchLabels": {"app": "web"}}, "parallelism": 1, "completionPolicy": {"type": "Never"}});
     create(&stage, "ImagePullJob", "pods", &job(&image, &spec)).await;
     status(&stage, "ImagePullJob", "pods", &json!({"desired": 2, "active": 1})).await;
     stage
