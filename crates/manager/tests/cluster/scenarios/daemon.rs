@@ -154,7 +154,9 @@ async fn carry_out(client: Client, request: ContainerRecreateRequest) {
         json!({"phase": "Completed", "completionTime": now(), "containerRecreateStates": said("Succeeded")})
     };
     let requests: Api<ContainerRecreateRequest> = Api::namespaced(client, &namespace);
-    let patch = json!({"metadata": {"uid": request.uid()}, "status": next});
+    // Only of what was seen: for anything newer another step is under way.
+    let seen = json!({"uid": request.uid(), "resourceVersion": request.resource_version()});
+    let patch = json!({"metadata": seen, "status": next});
     let _ = requests
         .patch_status(&request.name_any(), &PatchParams::default(), &Patch::Merge(patch))
         .await;
