@@ -102,7 +102,7 @@ impl Node<'_> {
 
     /// Where one of the node's own paths really lies.
     fn own(&self, path: &str) -> PathBuf {
-        self.file("root").join(path.trim_start_matches('/'))
+        own_path(self.folder, &self.name(), path)
     }
 
     fn hold(&self) -> Result<()> {
@@ -221,9 +221,15 @@ impl Node<'_> {
     }
 }
 
+/// Where one of a node's own paths really lies, in a cluster whose files lie in `folder`.
+pub fn own_path(folder: &Path, node: &str, path: &str) -> PathBuf {
+    let root = folder.join("nodes").join(node).join("root");
+    root.join(path.trim_start_matches('/'))
+}
+
 /// The socket of a node's container runtime, in a cluster whose files lie in `folder`.
 pub fn containerd_socket(folder: &Path, number: u8) -> PathBuf {
-    folder.join(format!("nodes/node{number}/root/run/containerd/containerd.sock"))
+    own_path(folder, &format!("node{number}"), "/run/containerd/containerd.sock")
 }
 
 /// Whether this machine can have real nodes at all, and if not, why.

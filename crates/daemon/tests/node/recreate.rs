@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kruise_api::containerrecreaterequest::v1beta1::ContainerRecreateRequest;
-use kruise_testkit::eventually::{NotYet, eventually, run_test};
+use kruise_testkit::{
+    eventually::{NotYet, eventually, run_test},
+    node::own_path,
+};
 use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
@@ -19,15 +22,9 @@ const HOOK: &str = "echo >> /shared/begun; sleep 2; echo >> /shared/ended";
 
 /// How often the hook of a Pod has begun, or ended.
 fn hooks(node: &Node, pod: &Pod, what: &str) -> usize {
-    let volumes = format!(
-        "nodes/{}/root/var/lib/kubelet/pods/{}/volumes",
-        node.name,
-        pod.metadata.uid.as_ref().unwrap()
-    );
-    let note = cluster_folder()
-        .join(volumes)
-        .join("kubernetes.io~empty-dir/shared")
-        .join(what);
+    let uid = pod.metadata.uid.as_ref().unwrap();
+    let note = format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/shared/{what}");
+    let note = own_path(&cluster_folder(), node.name, &note);
     std::fs::read_to_string(note).unwrap_or_default().lines().count()
 }
 

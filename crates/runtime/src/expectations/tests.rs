@@ -225,7 +225,10 @@ async fn given_a_write_without_an_answer_then_it_is_waited_for_but_not_for_long(
         fixture
             .expectations
             .maybe_created(&fixture.key, &fixture.store, &object);
-        assert!(!fixture.all_visible(), "it may be there");
+        let Visible::NotYet { ask_after, .. } = fixture.expectations.check(&fixture.key) else {
+            panic!("it may be there and is not visible");
+        };
+        assert_eq!(ask_after, ASK_AGAIN);
         fixture.store.feed(Change::Applied(map("other", "o", 50)));
         assert!(
             !fixture.all_visible(),
