@@ -96,6 +96,14 @@ pub(crate) fn kubeconfig(named: &Named) -> Result<()> {
     Ok(())
 }
 
+/// Prints what a shell has to take over to use the cluster.
+pub(crate) fn env(named: &Named) -> Result<()> {
+    let instance = existing(named)?;
+    println!("export KUBECONFIG='{}'", instance.kubeconfig().display());
+    println!("export PATH='{}':\"$PATH\"", instance.programs().display());
+    Ok(())
+}
+
 /// Waits until the pipe that the test run holds closes, then removes the cluster.
 pub(crate) fn guard(named: &Named) -> Result<()> {
     std::io::stdin().read_to_end(&mut Vec::new())?;

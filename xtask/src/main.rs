@@ -28,6 +28,8 @@ enum Xtask {
     Logs(clusters::LogsArgs),
     /// Print the path of a cluster's kubeconfig: export KUBECONFIG=$(cargo xtask kubeconfig)
     Kubeconfig(clusters::Named),
+    /// Print what a shell needs to use a cluster: eval "$(cargo xtask env)"
+    Env(clusters::Named),
     /// Build the container image of manager and daemon as an OCI archive.
     Image(product::Args),
     /// Generate the CRDs from the API types, or print their fields.
@@ -48,6 +50,7 @@ fn main() {
         Xtask::Status => clusters::status(),
         Xtask::Logs(args) => clusters::logs(&args),
         Xtask::Kubeconfig(named) => clusters::kubeconfig(&named),
+        Xtask::Env(named) => clusters::env(&named),
         Xtask::Image(args) => product::run(&args),
         Xtask::Manifests(args) => manifests::run(&args),
         Xtask::Test(args) => test::run(&args),

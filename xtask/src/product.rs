@@ -20,7 +20,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
 ];
 
 /// What the chart calls the image.
-pub(crate) const REPOSITORY: &str = "openkruise/kruise-manager";
+pub(crate) const REPOSITORY: &str = "kruise-rs/kruise-manager";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -2,11 +2,12 @@
 //!
 //! | level | needs | what |
 //! |---|---|---|
-//! | unit | nothing | formatting, clippy, generated files, the chart's rendering, unit and property tests |
+//! | unit | nothing | formatting, clippy, dependencies, generated files, the chart's rendering, unit, property and doc tests |
 //! | cluster | etcd, Chromium | test targets named `cluster` or `scenarios`, against a control plane shared by the run; `browser`: pages in a real browser; the budgets of the benchmark |
 //! | node | root | test targets named `node`, against three real nodes with the product installed |
 
 mod binaries;
+mod deny;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use clap::ValueEnum;
 use kruise_testkit::cluster::{self, TestControlPlane};
 use kruise_testkit::control_plane;
 use kruise_testkit::progress::{Progress, seconds};
-use kruise_testkit::{kubernetes, node, shell};
+use kruise_testkit::{features, kubernetes, node, shell};
 
 use crate::clusters::Named;
 use crate::{bench, product, up};
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// Run one level only.
     #[arg(long)]
     level: Option<Level>,
+    /// Run the cluster level (or the node level) on another Kubernetes version, such as 1.28.
+    #[arg(long, value_name = "VERSION")]
+    kubernetes: Option<String>,
     /// Run only the tests whose name contains this; skips the checks.
     filter: Option<String>,
 }
@@ -46,6 +50,28 @@ struct Totals {
     passed: usize,
     failed: usize,
     failures: Vec<Failure>,
+}
+
+/// The Kubernetes that the tests run on.
+struct Server {
+    version: String,
+    /// Where tests write down what they leave out, because the version lacks it.
+    left_out: tempfile::NamedTempFile,
+}
+
+impl Server {
+    fn environment(&self) -> [(&str, &str); 2] {
+        let file = self.left_out.path().to_str().unwrap_or_default();
+        [(features::KUBERNETES, &self.version), (features::LEFT_OUT, file)]
+    }
+
+    fn tell_what_was_left_out(&self) -> Result<()> {
+        let lines = std::fs::read_to_string(self.left_out.path())?;
+        for line in lines.lines().collect::<BTreeSet<_>>() {
+            println!("left out on Kubernetes {}: {line}", self.version);
+        }
+        Ok(())
+    }
 }
 
 /// What failed, to be said once more at the very end: there it is found, and logs are often cut to their end.
@@ -77,20 +103,27 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Instant::now();
     let progress = Progress::shown();
     let mut totals = Totals::default();
+    let version = args.kubernetes.as_deref().map(kubernetes::full_version).transpose()?;
     let levels: BTreeSet<Level> = match args.level {
+        Some(Level::Unit) if version.is_some() => bail!("the unit level needs no Kubernetes"),
         Some(level) => [level].into(),
+        None if version.is_some() => [Level::Cluster].into(),
         None => [Level::Unit, Level::Cluster, Level::Node].into(),
     };
     if levels.contains(&Level::Unit) && args.filter.is_none() {
         checks(&mut totals, &progress)?;
     }
     let binaries = progress.step("Building the tests", binaries::build)?;
+    let server = Server {
+        left_out: tempfile::NamedTempFile::new()?,
+        version: version.unwrap_or_else(|| kubernetes::DEFAULT_VERSION.to_owned()),
+    };
     for level in levels {
         let wanted: Vec<&Binary> = binaries.iter().filter(|binary| binary.level == level).collect();
         match level {
-            Level::Unit => run_all(&wanted, args, &[], &mut totals, &progress),
-            Level::Cluster => cluster_level(&wanted, args, &mut totals, &progress)?,
-            Level::Node => node_level(&wanted, args, &mut totals, &progress)?,
+            Level::Unit => unit_level(&wanted, args, &mut totals, &progress),
+            Level::Cluster => cluster_level(&wanted, args, &server, &mut totals, &progress)?,
+            Level::Node => node_level(&wanted, args, &server, &mut totals, &progress)?,
         }
     }
     if totals.passed + totals.failed == 0 {
@@ -99,6 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for failure in &totals.failures {
         println!("failed: {}\n{}", failure.name, failure.words);
     }
+    server.tell_what_was_left_out()?;
     println!("all done in {}", seconds(started.elapsed()));
     println!("{} passed, {} failed", totals.passed, totals.failed);
     if totals.failed > 0 {
@@ -125,6 +159,7 @@ fn checks(totals: &mut Totals, progress: &Progress) -> Result<()> {
             "warnings",
         ])
     });
+    deny::check(totals, progress)?;
     totals.check("generated files", progress, crate::manifests::check_all);
     let helm = kubernetes::helm(progress)?;
     totals.check("helm lint", progress, || {
@@ -138,12 +173,29 @@ fn checks(totals: &mut Totals, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-fn cluster_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &Progress) -> Result<()> {
+fn unit_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &Progress) {
+    run_all(wanted, args, &[], totals, progress);
+    if args.filter.is_none() {
+        totals.check("doc tests", progress, || {
+            let all = ["test", "--locked", "--workspace", "--all-features", "--doc"];
+            shell::run(product::cargo().args(all)).map(drop)
+        });
+    }
+}
+
+fn cluster_level(
+    wanted: &[&Binary],
+    args: &Args,
+    server: &Server,
+    totals: &mut Totals,
+    progress: &Progress,
+) -> Result<()> {
     {
-        let control_plane = TestControlPlane::start(progress)?;
+        let control_plane = TestControlPlane::of_version(&server.version, progress)?;
         let kubeconfig = control_plane.kubeconfig().display().to_string();
         let before = totals.failed;
-        run_all(wanted, args, &[(cluster::KUBECONFIG, &kubeconfig)], totals, progress);
+        let environment = [&server.environment()[..], &[(cluster::KUBECONFIG, &kubeconfig)]].concat();
+        run_all(wanted, args, &environment, totals, progress);
         if totals.failed > before {
             for part in control_plane::PARTS {
                 if let Ok(log) = log_of(part, &control_plane.last_words(part)) {
@@ -152,13 +204,20 @@ fn cluster_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress:
             }
         }
     }
-    if args.filter.is_none() {
+    // The budgets are those of the default version.
+    if args.filter.is_none() && args.kubernetes.is_none() {
         totals.check("cargo xtask bench --check", progress, bench::check);
     }
     Ok(())
 }
 
-fn node_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &Progress) -> Result<()> {
+fn node_level(
+    wanted: &[&Binary],
+    args: &Args,
+    server: &Server,
+    totals: &mut Totals,
+    progress: &Progress,
+) -> Result<()> {
     if let Err(why) = node::possible() {
         println!("node level: not run, because {why}");
         if std::env::var_os("CI").is_some_and(|value| value == "true") {
@@ -168,14 +227,15 @@ fn node_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &P
     }
     let name = format!("test-{}", std::process::id());
     let mut guard = guard(&name)?;
-    let brought = up::bring_up(&up::Args::for_test(&name), progress);
+    let brought = up::bring_up(&up::Args::for_test(&name, &server.version), progress);
     if let Ok(instance) = &brought {
         let kubeconfig = instance.kubeconfig().display().to_string();
+        // These tests mostly wait for kubelets, so more of them run at once than there are cores.
+        let own = [(cluster::NODES_KUBECONFIG, &*kubeconfig), ("RUST_TEST_THREADS", "24")];
         run_all(
             wanted,
             args,
-            // These tests mostly wait for kubelets, so more of them run at once than there are cores.
-            &[(cluster::NODES_KUBECONFIG, &kubeconfig), ("RUST_TEST_THREADS", "24")],
+            &[&server.environment()[..], &own].concat(),
             totals,
             progress,
         );
@@ -248,12 +308,12 @@ impl Level {
 }
 
 impl up::Args {
-    fn for_test(name: &str) -> Self {
+    fn for_test(name: &str, version: &str) -> Self {
         Self {
             named: Named { name: name.to_owned() },
             nodes: Some(3),
             sim: 0,
-            kubernetes: None,
+            kubernetes: Some(version.to_owned()),
             no_install: false,
             existing: false,
             image: None,

@@ -1,5 +1,8 @@
 //! `cargo xtask up`: from a clone to the product on a real cluster.
 
+mod farewell;
+mod programs;
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use kruise_api::names::env;
 use kruise_testkit::instance::{Instance, Wanted};
-use kruise_testkit::kubernetes::Kubernetes;
+use kruise_testkit::kubernetes::{self, Kubernetes};
 use kruise_testkit::packages::Install;
 use kruise_testkit::process::wait_until;
-use kruise_testkit::progress::{Progress, seconds};
+use kruise_testkit::progress::Progress;
 use kruise_testkit::{node, registry, shell};
 
 use crate::clusters::Named;
@@ -51,12 +54,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.existing {
         return existing(args, &progress);
     }
-    farewell(&bring_up(args, &progress)?, started)
+    let instance = bring_up(args, &progress)?;
+    let kubernetes = instance.kubernetes()?;
+    programs::put(&instance, &kubernetes, &progress)?;
+    farewell::say(&instance, &kubernetes, started)
+}
+
+/// The first run is a long one.
+fn say_what_is_coming(args: &Args, instance: &Instance, progress: &Progress) -> Result<()> {
+    let there = instance.shape().map(|shape| shape.kubernetes);
+    let version = there.as_deref().or(args.kubernetes.as_deref());
+    if !Kubernetes::is_built(version.unwrap_or(kubernetes::DEFAULT_VERSION))? {
+        progress.say(
+            "The first time, Kubernetes, Helm and the product are built: some fifteen minutes on two cores. Later runs take half a minute.",
+        );
+    }
+    Ok(())
 }
 
 /// Makes or repairs the cluster and installs the product into it.
 pub(crate) fn bring_up(args: &Args, progress: &Progress) -> Result<Instance> {
     let instance = Instance::open(&args.named.name)?;
+    say_what_is_coming(args, &instance, progress)?;
     let nodes = real_nodes(args, &instance, progress)?;
     let install = if args.no_install {
         Install::Refused
@@ -69,6 +88,7 @@ pub(crate) fn bring_up(args: &Args, progress: &Progress) -> Result<Instance> {
         install,
     };
     let kubernetes = instance.up(&wanted, progress)?;
+    provision(&instance, progress)?;
     if args.sim > 0 {
         simulate(&instance, args.sim, progress)?;
     }
@@ -108,6 +128,17 @@ fn real_nodes(args: &Args, instance: &Instance, progress: &Progress) -> Result<O
     }
 }
 
+/// Claims get volumes on the nodes that outlive their Pods and can grow.
+fn provision(instance: &Instance, progress: &Progress) -> Result<()> {
+    let program = beside_xtask("kruise-local-storage", "kruise-testkit")?;
+    progress.step("Starting the local storage", |_| {
+        let mut command = Command::new(program);
+        command.arg("--kubeconfig").arg(instance.kubeconfig());
+        command.arg("--cluster").arg(instance.folder());
+        instance.processes().start("storage", &mut command).map(drop)
+    })
+}
+
 /// What a Pod has to tolerate to be placed on a simulated node beside real ones.
 const SIMULATED_TAINT: &str = "kruise-rs/simulated=true:NoSchedule";
 
@@ -130,9 +161,14 @@ fn beside_the_cluster(instance: &Instance, kubernetes: &Kubernetes, set: &[Strin
     if instance.status().get("simulated-nodes").is_none_or(|runs| !runs) {
         simulate(instance, 3, progress)?;
     }
-    let mut values = ["manager.replicas=0", "daemon.nodeSelector.kruise-rs/no-real-nodes=true"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut values = [
+        "manager.replicas=0",
+        // Nothing runs from it.
+        "manager.image.tag=none",
+        "daemon.nodeSelector.kruise-rs/no-real-nodes=true",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     values.extend(set.iter().cloned());
     install::chart(
         Some(&instance.kubeconfig()),
@@ -197,36 +233,5 @@ fn existing(args: &Args, progress: &Progress) -> Result<()> {
     values.extend(args.set.iter().cloned());
     install::chart(None, &kubectl, &values, progress)?;
     println!("kruise is installed in the current cluster; `helm uninstall kruise -n default` removes it");
-    Ok(())
-}
-
-fn farewell(instance: &Instance, started: Instant) -> Result<()> {
-    let version = instance.shape().map(|shape| shape.kubernetes).unwrap_or_default();
-    let kubernetes = &Kubernetes::provide(&version, &Progress::quiet())?;
-    let nodes = shell::run(instance.kubectl(kubernetes).args(["get", "nodes"]))?;
-    let pods = shell::run(
-        instance
-            .kubectl(kubernetes)
-            .args(["get", "pods", "-n", install::NAMESPACE, "-o", "wide"]),
-    )?;
-    let name = if instance.name() == "dev" {
-        String::new()
-    } else {
-        format!(" --name {}", instance.name())
-    };
-    println!(
-        "\nThe cluster {} is up after {}.\n\n{nodes}\n{pods}\nTo use it:\n\n  export KUBECONFIG=$(cargo xtask kubeconfig{name})\n\n\
-         Then try:\n\n  kubectl get pods -n {ns} -o wide\n  kubectl create deployment web --image=nginx:1.21 --replicas=3\n  kubectl get crds | grep kruise\n\n\
-         Later: `cargo xtask status`, `cargo xtask logs{name} apiserver`, `cargo xtask down{name}`.",
-        instance.name(),
-        seconds(started.elapsed()),
-        ns = install::NAMESPACE
-    );
-    if shell::find("kubectl").is_none() {
-        println!(
-            "kubectl is not on the PATH; this one fits: {}",
-            kubernetes.part("kubectl").display()
-        );
-    }
     Ok(())
 }

@@ -90,3 +90,23 @@ fn given_a_lock_file_left_behind_by_a_crash_then_it_does_not_stand_in_the_way() 
         said(&output)
     );
 }
+
+#[test]
+fn given_a_first_call_then_cargo_shows_what_it_compiles() {
+    let config = read(".cargo/config.toml");
+    let alias = config.lines().find(|line| line.starts_with("xtask = ")).unwrap();
+    assert!(
+        !alias.contains("quiet") && !alias.contains("-q"),
+        "minutes pass without a word: {alias}"
+    );
+}
+
+#[test]
+fn given_a_run_in_ci_then_no_level_may_be_left_out() {
+    assert!(read(".ci/run").lines().any(|line| line == "export CI=true"));
+}
+
+fn read(file: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    std::fs::read_to_string(root.join(file)).unwrap()
+}

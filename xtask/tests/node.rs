@@ -2,6 +2,7 @@
 //! cluster when things go wrong.
 
 mod node {
+    pub(super) mod first_steps;
     pub(super) mod installation;
 }
 
@@ -12,30 +13,21 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use kruise_testkit::instance::Instance;
-use kruise_testkit::kubernetes::{self, DEFAULT_VERSION, Kubernetes};
 use kruise_testkit::paths;
 use kruise_testkit::process::wait_until;
-use kruise_testkit::progress::Progress;
+use node::first_steps;
 use node::installation::Installed;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// A cluster name for this run; whatever is left of the cluster goes when the test ends.
 struct Newcomer {
     name: String,
-    path: String,
 }
 
 impl Newcomer {
     fn new() -> Self {
-        let programs = Kubernetes::provide(DEFAULT_VERSION, &Progress::quiet())
-            .unwrap()
-            .part("kubectl");
-        let helm = kubernetes::helm(&Progress::quiet()).unwrap();
-        let folders = [programs.parent().unwrap(), helm.parent().unwrap()].map(|folder| folder.display().to_string());
-        let path = format!("{}:{}", folders.join(":"), std::env::var("PATH").unwrap());
         Self {
             name: format!("front-{}", std::process::id()),
-            path,
         }
     }
 
@@ -47,7 +39,8 @@ impl Newcomer {
             .args(["-euo", "pipefail", "-c", script])
             .current_dir(root())
             .env("KRUISE_CLUSTER", &self.name)
-            .env("PATH", &self.path)
+            // Cargo's own words would be between those that are looked at.
+            .env("CARGO_TERM_QUIET", "true")
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -152,24 +145,26 @@ fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_
     for wanted in [
         "node3",
         "kruise-controller-manager",
-        "deployment \"web\" successfully rolled out",
+        "CloneSet default/hello: 3 wanted, 3 there",
     ] {
         assert!(said.contains(wanted), "{wanted} is not in:\n{said}");
     }
-    let kubectl = |rest: &str| newcomer.ok(&format!("export KUBECONFIG=$(cargo xtask kubeconfig)\nkubectl {rest}"));
+    first_steps::were_an_update_in_place(&said);
+    let kubectl = |rest: &str| newcomer.ok(&format!("eval \"$(cargo xtask env)\"\nkubectl {rest}"));
     assert_eq!(
         kubectl("get pods -n kruise-system --no-headers | grep -c ' 1/1 *Running'").trim(),
         "5",
         "two managers and three daemons"
     );
-    let web = kubectl("get pods -l app=web -o jsonpath='{.items[*].metadata.uid}'");
+    kubectl("delete cloneset hello");
+    kubectl("create deployment lasting --image=nginx:1.21 --replicas=3");
+    kubectl("rollout status deployment/lasting --timeout=60s");
+    let lasting = || kubectl("get pods -l app=lasting -o jsonpath='{.items[*].metadata.uid}'");
+    let before = lasting();
 
     // A second `up` changes nothing.
     newcomer.ok("cargo xtask up");
-    assert_eq!(
-        kubectl("get pods -l app=web -o jsonpath='{.items[*].metadata.uid}'"),
-        web
-    );
+    assert_eq!(lasting(), before);
 
     // What was installed does its work, while it is upgraded too, and can be removed. The next `up` installs it again.
     let installed = Installed::with_a_workload(&newcomer);
@@ -185,10 +180,7 @@ fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_
     }
     assert!(newcomer.ok("cargo xtask status").contains("stopped apiserver"));
     newcomer.ok("cargo xtask up");
-    assert_eq!(
-        kubectl("get pods -l app=web -o jsonpath='{.items[*].metadata.uid}'"),
-        web
-    );
+    assert_eq!(lasting(), before);
 
     // Its data is broken beyond repair; `up` makes a new one.
     newcomer.ok("cargo xtask down");
@@ -273,9 +265,17 @@ fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_an
     };
     copy(paths::cache().unwrap().join("kubernetes"), &cache);
     copy(paths::cache().unwrap().join("helm"), &cache);
-    copy(root().join("charts"), &clone);
+    for folder in ["charts", "docs"] {
+        copy(root().join(folder), &clone);
+    }
     let beside = Path::new(env!("CARGO_BIN_EXE_xtask")).parent().unwrap();
-    for program in ["xtask", "kruise-manager", "kruise-sim-nodes"] {
+    for program in [
+        "xtask",
+        "kruise-manager",
+        "kruise-sim-nodes",
+        "kruise-local-storage",
+        "kubectl-kruise",
+    ] {
         copy(beside.join(program), &programs);
     }
     assert!(
@@ -296,23 +296,22 @@ fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_an
             .env("XTASK_ROOT", &clone)
             // The programs lie there ready: what cargo would build is what was copied.
             .env("CARGO", "true")
-            .env(
-                "PATH",
-                format!(
-                    "{}:{}:/usr/bin:/bin",
-                    programs.display(),
-                    cache.join("kubernetes").join(DEFAULT_VERSION).join("bin").display()
-                ),
-            )
+            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
             .output()
             .unwrap()
     };
     let up = nobody("xtask up --name plain");
     let refused = nobody("xtask up --name other --nodes 2");
     let look = nobody(
-        "export KUBECONFIG=$(xtask kubeconfig --name plain); kubectl create deployment web --image=nginx --replicas=4; \
-         kubectl rollout status deployment/web --timeout=60s; kubectl get nodes; xtask status",
+        "eval \"$(xtask env --name plain)\"; kubectl create deployment plain --image=nginx --replicas=4; \
+         kubectl rollout status deployment/plain --timeout=60s; kubectl get nodes; xtask status",
     );
+    // What `up` says last can be typed as it is.
+    let first_steps = nobody(&format!(
+        "eval \"$(xtask env --name plain)\"; cd {}; {}",
+        clone.display(),
+        first_steps::proposed(&said(&up)).join("; ")
+    ));
     let down = nobody("xtask down --name plain --purge; xtask status");
     assert!(
         up.status.success() && said(&up).contains("simulated nodes only"),
@@ -331,6 +330,8 @@ fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_an
         "{}",
         said(&look)
     );
+    assert!(first_steps.status.success(), "{}", said(&first_steps));
+    first_steps::were_an_update_in_place(&said(&first_steps));
     assert!(
         down.status.success() && said(&down).contains("no local clusters"),
         "{}",

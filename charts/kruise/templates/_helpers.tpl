@@ -28,12 +28,47 @@ before AllAlpha and AllBeta, these before the default; the last of several setti
 {{- include "kruise.gate" (dict "root" . "name" "EnableExternalCerts" "stage" "Alpha" "default" false) -}}
 {{- end -}}
 
-{{- define "kruise.gate.resizePVC" -}}
-{{- include "kruise.gate" (dict "root" . "name" "StatefulSetAutoResizePVCGate" "stage" "Alpha" "default" false) -}}
+{{/*
+Whether a rule of files/rights.yaml is needed: "true" or nothing. Its "when" names the gates of each who needs it: one gate of every group.
+*/}}
+{{- define "kruise.needed" -}}
+{{- $needed := not .when -}}
+{{- range $groups := .when -}}
+{{- $has := true -}}
+{{- range $group := $groups -}}
+{{- $one := false -}}
+{{- range $gate := $group -}}
+{{- if include "kruise.gate" (dict "root" $.root "name" $gate.name "stage" $gate.stage "default" $gate.default) -}}{{- $one = true -}}{{- end -}}
+{{- end -}}
+{{- if not $one -}}{{- $has = false -}}{{- end -}}
+{{- end -}}
+{{- if $has -}}{{- $needed = true -}}{{- end -}}
+{{- end -}}
+{{- if $needed -}}true{{- end -}}
 {{- end -}}
 
+{{/* Those of some rules of files/rights.yaml that are needed. */}}
+{{- define "kruise.rules" -}}
+{{- range $rule := .rules }}
+{{- if include "kruise.needed" (dict "root" $.root "when" $rule.when) }}
+- apiGroups: {{ ternary $.root.Values.installation.roleListGroups $rule.apiGroups (has "*" $rule.resources) | toJson }}
+  resources:
+    {{- toYaml $rule.resources | nindent 4 }}
+  verbs: {{ toJson $rule.verbs }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* A version under development has no published image. */}}
 {{- define "kruise.image" -}}
-{{- printf "%s:%s" .Values.manager.image.repository (default (printf "v%s" .Chart.AppVersion) .Values.manager.image.tag | toString) -}}
+{{- $tag := toString (default "" .Values.manager.image.tag) -}}
+{{- if not $tag -}}
+{{- if contains "-" .Chart.AppVersion -}}
+{{- fail (printf "version %s of this chart is under development and has no published image: set manager.image.repository and manager.image.tag" .Chart.AppVersion) -}}
+{{- end -}}
+{{- $tag = printf "v%s" .Chart.AppVersion -}}
+{{- end -}}
+{{- printf "%s:%s" .Values.manager.image.repository $tag -}}
 {{- end -}}
 
 {{/* Values of an older chart lack it, and "helm upgrade --reuse-values" brings no new defaults. */}}

@@ -6,7 +6,7 @@ use crate::{
     descriptor::descriptors,
     dispatch::Dispatch,
     metrics::Metrics,
-    server::{Farewell, Running, Server, ServingCertificate},
+    server::{Farewell, Limits, Running, Server, ServingCertificate},
     server_ended,
 };
 use kruise_api::gates::Gates;
@@ -55,7 +55,9 @@ impl Alone {
             certificate.set(shown.certified.clone());
         }
         let in_use = |source| AdmissionError::Port { port: 0, source };
-        let server = Server::bind(0, Arc::new(dispatch), certificate).await.map_err(in_use)?;
+        let server = Server::bind(0, Arc::new(dispatch), certificate, Limits::default())
+            .await
+            .map_err(in_use)?;
         let farewell = Farewell {
             linger: Duration::ZERO,
             drain: Duration::from_secs(1),

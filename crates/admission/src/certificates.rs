@@ -68,6 +68,14 @@ impl Artifacts {
         }
     }
 
+    /// What a server needs: with the key of the CA somebody could make certificates that everybody trusts.
+    pub(crate) fn without_ca_key(self) -> Self {
+        Self {
+            ca_key: Vec::new(),
+            ..self
+        }
+    }
+
     /// The six entries of the Secret and the directory.
     pub(crate) fn entries(&self) -> BTreeMap<&'static str, &[u8]> {
         BTreeMap::from([

@@ -3,7 +3,7 @@
 //! What cannot be read is answered 400, what breaks a rule 422 with all that is wrong, a protected deletion 403. The rules are those of
 //! [`kruise_core::cloneset`]. An object that is being deleted can always be released: a change of its metadata alone is not judged.
 
-use crate::{Context, Judgement, Request, Verdict, find_pods::find_all};
+use crate::{Context, Judgement, Request, Verdict};
 use futures::future::BoxFuture;
 use kruise_core::{
     cloneset::{
@@ -61,7 +61,7 @@ async fn check(request: &Request<'_>, context: &Context) -> Result<Verdict, Verd
     }
     let facts = Facts {
         template: template_errors(&new, old, request, context).await?,
-        pods: find_all(&*context.pods, &request.namespace, pods_to_look_up(&new, old)).await,
+        pods: context.pods.find(&request.namespace, pods_to_look_up(&new, old)).await,
     };
     let errors = judge(&new, old, &facts);
     if errors.is_empty() {

@@ -1,23 +1,13 @@
 //! `/convert`: objects from one version of a kind to another, for the API server.
 
 use crate::dispatch::Answer;
-use bytes::Bytes;
-use kruise_core::conversion::{self, BadReview, Reviewed};
+use kruise_core::conversion::{self, Reviewed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tokio::task::spawn_blocking;
 use tracing::{error, warn};
 
-/// A body above this is converted on a thread of its own, so that it holds up nobody else.
-const LARGE: usize = 256 * 1024;
-
 /// Answers a ConversionReview. The second value is whether the conversion panicked.
-pub(crate) async fn answer(body: Bytes) -> (Answer, bool) {
-    let reviewed = if body.len() > LARGE {
-        spawn_blocking(move || review(&body)).await.unwrap_or(None)
-    } else {
-        review(&body)
-    };
-    match reviewed {
+pub(crate) fn answer(body: &[u8]) -> (Answer, bool) {
+    match catch_unwind(AssertUnwindSafe(|| conversion::review(body))).ok() {
         None => {
             error!("the conversion panicked");
             (Answer::text(500, "internal error: the conversion panicked"), true)
@@ -25,10 +15,6 @@ pub(crate) async fn answer(body: Bytes) -> (Answer, bool) {
         Some(Err(bad)) => (Answer::text(400, bad.to_string()), false),
         Some(Ok(reviewed)) => (tell(&reviewed), false),
     }
-}
-
-fn review(body: &[u8]) -> Option<Result<Reviewed, BadReview>> {
-    catch_unwind(AssertUnwindSafe(|| conversion::review(body))).ok()
 }
 
 fn tell(reviewed: &Reviewed) -> Answer {
@@ -54,22 +40,22 @@ mod tests {
         json!({"apiVersion": APPS_V1ALPHA1, "kind": "CloneSet", "metadata": {"name": name}, "spec": {"novel": 1}})
     }
 
-    async fn converted(objects: &[Value]) -> (u16, Value) {
+    fn converted(objects: &[Value]) -> (u16, Value) {
         let review = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "ConversionReview",
             "request": {"uid": "u", "desiredAPIVersion": APPS_V1BETA1, "objects": objects},
         });
-        let (answer, panicked) = answer(review.to_string().into()).await;
+        let (answer, panicked) = answer(review.to_string().as_bytes());
         assert!(!panicked);
         (answer.code, serde_json::from_slice(&answer.body).unwrap())
     }
 
-    #[tokio::test]
-    async fn given_few_or_many_objects_then_all_are_converted_and_keep_unknown_fields() {
+    #[test]
+    fn given_few_or_many_objects_then_all_are_converted_and_keep_unknown_fields() {
         for count in [1, 3000] {
             let objects: Vec<_> = (0..count).map(|number| cloneset(&number.to_string())).collect();
-            let (code, review) = converted(&objects).await;
+            let (code, review) = converted(&objects);
             let response = &review["response"];
             assert_eq!(
                 (code, &response["uid"], &response["result"]["status"]),
@@ -85,18 +71,18 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn given_one_bad_object_then_the_whole_review_fails() {
-        let (code, review) = converted(&[cloneset("a"), json!({"kind": "Nonsense"}), cloneset("b")]).await;
+    #[test]
+    fn given_one_bad_object_then_the_whole_review_fails() {
+        let (code, review) = converted(&[cloneset("a"), json!({"kind": "Nonsense"}), cloneset("b")]);
         assert_eq!(code, 200);
         assert_eq!(review["response"]["result"]["status"], "Failure");
         assert_eq!(review["response"]["convertedObjects"], json!([]));
     }
 
-    #[tokio::test]
-    async fn given_something_else_then_400() {
+    #[test]
+    fn given_something_else_then_400() {
         for body in ["", "{}", "[]", "{\"kind\":\"ConversionReview\"}"] {
-            assert_eq!(answer(body.into()).await.0.code, 400, "{body}");
+            assert_eq!(answer(body.as_bytes()).0.code, 400, "{body}");
         }
     }
 }

@@ -219,14 +219,42 @@ pub struct Controller {
     pub workers: i64,
     /// Whether the `--rate-limiter-*` flags count for it.
     pub rate_limited: bool,
+    /// Whether it exists yet.
+    pub built: bool,
 }
 
-/// A right of the manager.
+/// A right of the manager. It is given as long as somebody who needs it is built and has its gates.
 #[derive(Debug, Clone, Copy)]
 pub struct Grant {
     /// `/status` and the like, or nothing for the resource itself.
     pub subresource: &'static str,
     pub verbs: &'static [&'static str],
+    pub needed_by: NeededBy,
+    pub scope: Scope,
+}
+
+/// Who needs a right.
+#[derive(Debug, Clone, Copy)]
+pub enum NeededBy {
+    /// The process itself.
+    Process,
+    /// The controllers of the kind.
+    Own,
+    /// These controllers.
+    Controllers(&'static [&'static str]),
+    /// These controllers, with this gate.
+    Gated(Gate, &'static [&'static str]),
+}
+
+/// Where a right holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Everywhere.
+    Cluster,
+    /// In the namespace of the manager.
+    System,
+    /// In the namespace of the Secrets that daemons read.
+    DaemonConfig,
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! From a path and a body to an answer.
 //!
 //! 1. The body has to be an AdmissionReview; anything else is answered 400.
-//! 2. A kind that is not built yet is allowed as it is.
-//! 3. A kind whose feature gate is off is refused. Only the release of an object that is being deleted passes: an update that changes
+//! 2. A namespace that cannot be one is refused, whatever the request is about: handlers make addresses of the API server from it.
+//! 3. A kind that is not built yet is allowed as it is.
+//! 4. A kind whose feature gate is off is refused. Only the release of an object that is being deleted passes: an update that changes
 //!    nothing but its metadata.
-//! 4. The kind's handler decides. It may not panic; if it does, the request is refused with 500 and counted, and the server goes on.
+//! 5. The kind's handler decides. It may not panic; if it does, the request is refused with 500 and counted, and the server goes on.
 
 use crate::{
     Context, Request, Verdict,
@@ -13,6 +14,7 @@ use crate::{
     review,
 };
 use futures::FutureExt as _;
+use kruise_core::shared::validate::label::subdomain_faults;
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 use std::{
@@ -145,6 +147,12 @@ impl Dispatch {
     }
 
     async fn decide(&self, route: &Route, request: &Request<'_>, deadline: Instant) -> Verdict {
+        // Objects without a namespace have an empty one.
+        if !request.namespace.is_empty() && !is_namespace(&request.namespace) {
+            let value = serde_json::Value::from(request.namespace.as_ref());
+            let message = format!("request.namespace: Invalid value: {value}: must be the name of a namespace");
+            return Verdict::refuse(400, message);
+        }
         let handler = &route.hook.handler;
         if !matches!(handler, Handler::NotBuilt)
             && let Some((code, message)) = route.descriptor.gates.missing(self.context.gates)
@@ -170,6 +178,11 @@ impl Dispatch {
             Verdict::refuse(500, "internal error: the handler panicked, see the log of the manager")
         })
     }
+}
+
+/// Whether this is a DNS label, as names of namespaces are.
+fn is_namespace(name: &str) -> bool {
+    name.len() <= 63 && !name.contains('.') && subdomain_faults(name).is_empty()
 }
 
 /// Whether an object that is being deleted is changed in its metadata only, as its finalizers are.

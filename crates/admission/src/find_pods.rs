@@ -1,10 +1,13 @@
 //! Pods that a user names in an object, looked up in the cluster.
+//!
+//! A few are asked for one by one. Many are looked for in a list of the namespace's Pods, of which only the metadata is read: what one request of a
+//! user costs the API server does not grow with the number of names in it.
 
 use crate::told;
 use futures::{StreamExt as _, future::BoxFuture, stream};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kruise_core::{cloneset::validate::NamedPod, shared::validate::label::subdomain_faults};
-use kube::{Api, Client};
+use kube::{Api, Client, api::ListParams};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -14,31 +17,23 @@ use tokio::time::timeout;
 
 /// How long one Pod may take.
 const DEADLINE: Duration = Duration::from_secs(3);
+/// How long all pages of a list may take together.
+const LIST_DEADLINE: Duration = Duration::from_secs(8);
 /// Pods that are asked for at the same time.
 const AT_ONCE: usize = 16;
+/// More names than this are looked for in a list.
+const ONE_BY_ONE: usize = 64;
+/// Pods on a page of a list.
+const PAGE: u32 = 500;
 
 /// Where Pods are looked up.
 pub trait FindPods: fmt::Debug + Send + Sync {
-    /// One Pod.
-    fn find<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, NamedPod>;
-}
-
-/// Several Pods.
-pub(crate) async fn find_all(
-    pods: &dyn FindPods,
-    namespace: &str,
-    names: BTreeSet<&str>,
-) -> BTreeMap<String, NamedPod> {
-    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let found = stream::iter(names).map(async |name: String| {
-        let pod = pods.find(namespace, &name).await;
-        (name, pod)
-    });
-    found.buffer_unordered(AT_ONCE).collect().await
+    /// What each name stands for.
+    fn find<'a>(&'a self, namespace: &'a str, names: BTreeSet<&'a str>) -> BoxFuture<'a, BTreeMap<String, NamedPod>>;
 }
 
 /// Asks the API server: its answer is true now, where a cache may not have seen a Pod yet that a user has.
-pub(crate) struct ApiPods(pub(crate) Client);
+pub struct ApiPods(pub Client);
 
 impl fmt::Debug for ApiPods {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,26 +42,74 @@ impl fmt::Debug for ApiPods {
 }
 
 impl FindPods for ApiPods {
-    fn find<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, NamedPod> {
+    fn find<'a>(&'a self, namespace: &'a str, names: BTreeSet<&'a str>) -> BoxFuture<'a, BTreeMap<String, NamedPod>> {
         Box::pin(async move {
-            if !subdomain_faults(name).is_empty() {
-                // No Pod has such a name, and it would make another address of ours.
-                return NamedPod::Missing;
-            }
+            // No Pod has a name with a fault, and it would make another address of ours.
+            let (names, never): (BTreeSet<&str>, BTreeSet<&str>) =
+                names.into_iter().partition(|name| subdomain_faults(name).is_empty());
             let api: Api<Pod> = Api::namespaced(self.0.clone(), namespace);
-            match timeout(DEADLINE, api.get_metadata_opt(name)).await {
-                Ok(Ok(Some(pod))) => {
-                    let owners = pod.metadata.owner_references.unwrap_or_default();
-                    let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
-                    NamedPod::Found {
-                        controller: controller.map(|owner| owner.uid),
-                        is_being_deleted: pod.metadata.deletion_timestamp.is_some(),
-                    }
-                }
-                Ok(Ok(None)) => NamedPod::Missing,
-                Ok(Err(error)) => NamedPod::Unknown(told(&error)),
-                Err(_) => NamedPod::Unknown("no answer from the API server".to_owned()),
-            }
+            let mut found = if names.len() > ONE_BY_ONE {
+                in_list(&api, &names).await
+            } else {
+                one_by_one(&api, names).await
+            };
+            found.extend(never.into_iter().map(|name| (name.to_owned(), NamedPod::Missing)));
+            found
         })
     }
+}
+
+async fn one_by_one(api: &Api<Pod>, names: BTreeSet<&str>) -> BTreeMap<String, NamedPod> {
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    let found = stream::iter(names).map(async |name: String| {
+        let pod = match timeout(DEADLINE, api.get_metadata_opt(&name)).await {
+            Ok(Ok(Some(pod))) => named(pod.metadata),
+            Ok(Ok(None)) => NamedPod::Missing,
+            Ok(Err(error)) => NamedPod::Unknown(told(&error)),
+            Err(_) => no_answer(),
+        };
+        (name, pod)
+    });
+    found.buffer_unordered(AT_ONCE).collect().await
+}
+
+async fn in_list(api: &Api<Pod>, names: &BTreeSet<&str>) -> BTreeMap<String, NamedPod> {
+    let mut found = BTreeMap::new();
+    let read = timeout(LIST_DEADLINE, async {
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = api.list_metadata(&params).await?;
+            for pod in page.items {
+                if let Some(name) = pod.metadata.name.clone().filter(|name| names.contains(name.as_str())) {
+                    found.insert(name, named(pod.metadata));
+                }
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) if found.len() < names.len() => params = params.continue_token(&token),
+                _ => return Ok(()),
+            }
+        }
+    });
+    let rest = match read.await {
+        Ok(Ok(())) => NamedPod::Missing,
+        Ok(Err(error)) => NamedPod::Unknown(told(&error)),
+        Err(_) => no_answer(),
+    };
+    for name in names {
+        found.entry((*name).to_owned()).or_insert_with(|| rest.clone());
+    }
+    found
+}
+
+fn named(pod: ObjectMeta) -> NamedPod {
+    let owners = pod.owner_references.unwrap_or_default();
+    let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
+    NamedPod::Found {
+        controller: controller.map(|owner| owner.uid),
+        is_being_deleted: pod.deletion_timestamp.is_some(),
+    }
+}
+
+fn no_answer() -> NamedPod {
+    NamedPod::Unknown("no answer from the API server".to_owned())
 }

@@ -27,7 +27,7 @@ mod upkeep;
 mod verdict;
 
 pub use alone::Alone;
-pub use find_pods::FindPods;
+pub use find_pods::{ApiPods, FindPods};
 pub use look_up::{Found, LookUp};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
@@ -36,13 +36,12 @@ pub use templates::{Judgement, Templates, Unchecked};
 pub use verdict::Verdict;
 
 use dispatch::Dispatch;
-use find_pods::ApiPods;
 use kruise_api::gates::Gates;
 use kube::Client;
 use look_up::ApiObjects;
 use metrics::Metrics;
 use prometheus::Registry;
-use server::{Farewell, Running, Server, ServingCertificate};
+use server::{Farewell, Limits, Running, Server, ServingCertificate};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
@@ -113,7 +112,7 @@ impl Admission {
         let certificate = Arc::new(ServingCertificate::default());
         let port = settings.port;
         let in_use = |source| AdmissionError::Port { port, source };
-        let server = Server::bind(port, dispatch, certificate.clone())
+        let server = Server::bind(port, dispatch, certificate.clone(), Limits::default())
             .await
             .map_err(in_use)?;
         let port = server.port().map_err(in_use)?;

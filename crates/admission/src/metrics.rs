@@ -10,6 +10,7 @@ pub(crate) struct Metrics {
     in_flight: IntGaugeVec,
     pub(crate) panics: IntCounter,
     pub(crate) connections: IntGauge,
+    closed: IntCounterVec,
     pub(crate) expiry: IntGaugeVec,
     pub(crate) passes: IntCounterVec,
     pub(crate) repairs: IntCounterVec,
@@ -44,6 +45,11 @@ impl Metrics {
                 "Admission requests whose handler panicked.",
             )?,
             connections: IntGauge::new("kruise_webhook_connections", "Open connections of the webhook server.")?,
+            closed: counters(
+                "kruise_webhook_connections_closed_total",
+                "Connections that the webhook server closed: idle for too long, crowded out by others, or refused.",
+                &["reason"],
+            )?,
             expiry: gauges(
                 "kruise_webhook_certificate_expiry_timestamp_seconds",
                 "When the certificates of the webhook server end.",
@@ -72,6 +78,7 @@ impl Metrics {
         registry.register(Box::new(metrics.expiry.clone()))?;
         for counters in [
             &metrics.requests,
+            &metrics.closed,
             &metrics.passes,
             &metrics.repairs,
             &metrics.template_checks,
@@ -79,6 +86,11 @@ impl Metrics {
             registry.register(Box::new(counters.clone()))?;
         }
         Ok(metrics)
+    }
+
+    /// Counts a connection that we closed.
+    pub(crate) fn closed(&self, reason: &str) {
+        self.closed.with_label_values(&[reason]).inc();
     }
 
     /// The metrics of one path, looked up once.

@@ -2,8 +2,9 @@
 //!
 //! - `POST /<path of a webhook>` answers AdmissionReviews, `POST /convert` ConversionReviews, `GET /healthz` is 200 without a body.
 //! - The content type of a review is exactly `application/json`. A body may have 7 MiB, for conversions 32 MiB (a whole list comes at once); 413 above.
-//! - A body that does not arrive, a handshake that does not end and a connection that says nothing are given up after a while.
-//! - There is a cap on open connections; further ones wait until one ends.
+//! - A body that does not arrive, a handshake that does not end, an answer that is not found in time and a connection that says nothing are given up after
+//!   a while. A request for which there is no memory is answered 503, one that took too long 504.
+//! - No peer can keep others out: `connections` tells who has to go when it gets crowded.
 //! - It has a thread of its own. Whatever the controllers do, requests are answered, and on one thread a request costs half of what it costs when threads
 //!   have to wake each other. Large bodies are worked on elsewhere.
 //! - When the process is to end, the server first goes on for a moment, because the cluster learns of it only slowly: each answer then asks
@@ -11,11 +12,14 @@
 //!   idle connections closed.
 
 mod certificate;
+mod connections;
 mod exchange;
 
 pub(crate) use certificate::ServingCertificate;
+pub(crate) use connections::Limits;
 
 use crate::dispatch::Dispatch;
+use connections::{Connections, Place};
 use hyper::{server::conn::http1, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::{ServerConfig, crypto::ring};
@@ -27,19 +31,19 @@ use std::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    sync::oneshot,
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
-/// Open connections. An API server keeps some dozens at most.
-const MOST_CONNECTIONS: usize = 1024;
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a connection may say nothing. API servers close theirs after 90 seconds.
-const IDLE: Duration = Duration::from_secs(150);
+/// How long a connection for which we do not work gets to end properly.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+/// How large the head of a request may be.
+const HEAD: usize = 32 * 1024;
 /// Pause after the system could not give us a connection.
 const OUT_OF_RESOURCES: Duration = Duration::from_millis(100);
 
@@ -78,6 +82,7 @@ pub(crate) struct Server {
     listener: std::net::TcpListener,
     dispatch: Arc<Dispatch>,
     certificate: Arc<ServingCertificate>,
+    limits: Limits,
 }
 
 impl Server {
@@ -86,6 +91,7 @@ impl Server {
         port: u16,
         dispatch: Arc<Dispatch>,
         certificate: Arc<ServingCertificate>,
+        limits: Limits,
     ) -> io::Result<Self> {
         // Bound here, but used by another runtime.
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?.into_std()?;
@@ -93,6 +99,7 @@ impl Server {
             listener,
             dispatch,
             certificate,
+            limits,
         })
     }
 
@@ -121,19 +128,18 @@ impl Server {
         let shared = Arc::new(Shared {
             dispatch: self.dispatch,
             acceptor: TlsAcceptor::from(Arc::new(config)),
-            large: Semaphore::new(exchange::LARGE_MEGABYTES as usize),
+            connections: Connections::new(self.limits),
             leaving: AtomicBool::new(false),
             close: CancellationToken::new(),
         });
         let connections = TaskTracker::new();
-        let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let last_call = async {
             stop.cancelled().await;
             shared.leaving.store(true, Ordering::Relaxed);
             sleep(farewell.linger).await;
         };
         tokio::select! {
-            () = accept(&listener, &shared, &connections, slots) => {}
+            () = accept(&listener, &shared, &connections) => {}
             () = last_call => {}
         }
         drop(listener);
@@ -154,18 +160,21 @@ impl Server {
 struct Shared {
     dispatch: Arc<Dispatch>,
     acceptor: TlsAcceptor,
-    /// Memory for large bodies, in megabytes.
-    large: Semaphore,
+    connections: Arc<Connections>,
     leaving: AtomicBool,
     close: CancellationToken,
 }
 
-async fn accept(listener: &TcpListener, shared: &Arc<Shared>, connections: &TaskTracker, slots: Arc<Semaphore>) {
-    // The semaphore is never closed.
-    while let Ok(slot) = slots.clone().acquire_owned().await {
+async fn accept(listener: &TcpListener, shared: &Arc<Shared>, tasks: &TaskTracker) {
+    loop {
         match listener.accept().await {
-            Ok((stream, peer)) => {
-                connections.spawn(serve(stream, peer, shared.clone(), slot));
+            Ok((stream, address)) => {
+                if let Some(place) = shared.connections.admit(address.ip()) {
+                    tasks.spawn(serve(stream, address, shared.clone(), place));
+                } else {
+                    shared.dispatch.metrics().closed("refused");
+                    debug!(%address, "no place for a connection");
+                }
             }
             Err(error) => {
                 warn!("cannot accept a connection: {error}");
@@ -175,54 +184,73 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, connections: &Task
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, _slot: OwnedSemaphorePermit) {
-    let open = &shared.dispatch.metrics().connections;
-    open.inc();
+async fn serve(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>, place: Place) {
+    let metrics = shared.dispatch.metrics();
+    metrics.connections.inc();
     // Answers are small and awaited.
     let _ = stream.set_nodelay(true);
-    match timeout(HANDSHAKE, shared.acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => converse(stream, peer, &shared).await,
-        Ok(Err(error)) => debug!(%peer, "TLS handshake failed: {error}"),
-        Err(_) => debug!(%peer, "TLS handshake took too long"),
+    let handshake = timeout(HANDSHAKE, shared.acceptor.accept(stream));
+    tokio::select! {
+        shaken = handshake => match shaken {
+            Ok(Ok(stream)) => converse(stream, address, &shared, &place).await,
+            Ok(Err(error)) => debug!(%address, "TLS handshake failed: {error}"),
+            Err(_) => debug!(%address, "TLS handshake took too long"),
+        },
+        () = place.peer.crowded_out() => metrics.closed("crowded"),
     }
-    open.dec();
+    metrics.connections.dec();
 }
 
-async fn converse(stream: TlsStream<TcpStream>, peer: SocketAddr, shared: &Arc<Shared>) {
+async fn converse(stream: TlsStream<TcpStream>, address: SocketAddr, shared: &Arc<Shared>, place: &Place) {
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let peer = &place.peer;
     let service = service_fn(|request| {
-        let shared = shared.clone();
-        async move { exchange::answer(request, &shared).await }
+        let (shared, peer) = (shared.clone(), peer.clone());
+        async move { exchange::answer(request, &shared, &peer).await }
     });
+    // When the connection is to end, and how long requests in progress get for it.
+    let end = async {
+        tokio::select! {
+            () = shared.close.cancelled() => exchange::LONGEST,
+            () = peer.old(), if is_h2 => exchange::LONGEST,
+            () = peer.crowded_out() => {
+                shared.dispatch.metrics().closed("crowded");
+                LAST_WORDS
+            }
+            () = peer.idle_for_too_long() => {
+                shared.dispatch.metrics().closed("idle");
+                LAST_WORDS
+            }
+        }
+    };
     let stream = TokioIo::new(stream);
     // The two kinds of connection have the same methods and no common trait.
     macro_rules! until_closed {
         ($connection:expr) => {{
             let mut connection = std::pin::pin!($connection);
             tokio::select! {
-                ended = &mut connection => ended,
-                () = shared.close.cancelled() => {
+                ended = &mut connection => Some(ended),
+                time = end => {
                     connection.as_mut().graceful_shutdown();
-                    connection.await
+                    timeout(time, connection).await.ok()
                 }
             }
         }};
     }
     let ended = if is_h2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(250)
-            .keep_alive_interval(IDLE)
-            .keep_alive_timeout(HANDSHAKE);
+        builder.timer(TokioTimer::new()).max_concurrent_streams(250);
         until_closed!(builder.serve_connection(stream, service))
     } else {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
+        // Whoever is slow with a head is idle, and that has its own end.
+        builder.header_read_timeout(None).max_header_size(HEAD);
         until_closed!(builder.serve_connection(stream, service))
     };
-    if let Err(error) = ended {
-        debug!(%peer, "connection ended: {error}");
+    match ended {
+        Some(Ok(())) => {}
+        Some(Err(error)) => debug!(%address, "connection ended: {error}"),
+        None => debug!(%address, "connection was cut off"),
     }
 }
 

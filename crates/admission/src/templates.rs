@@ -5,8 +5,8 @@
 //! comes back as field errors, which are told at the place where the workload has its template.
 //!
 //! - One call per template: answers are remembered by content for a while.
-//! - What cannot be asked (no right, no answer in time, a quota in the way) is not held against the user: the template passes, and the rest
-//!   is found out when Pods are created.
+//! - What cannot be asked (no right, no answer in time, a quota or somebody's webhook in the way) is not held against the user: the template
+//!   passes, and the rest is found out when Pods are created.
 //! - *Defaults are not taken from the answer.* They come from our own table ([`kruise_core::pod_template`]), whatever the API server says or whether it
 //!   could be asked: a default more or less changes the hash of a template and would restart every Pod of the workload.
 
@@ -83,6 +83,13 @@ enum Stand {
 }
 
 impl Stand {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::PodTemplate => "PodTemplate",
+            Self::Claim => "PersistentVolumeClaim",
+        }
+    }
+
     fn plural(self) -> &'static str {
         match self {
             Self::PodTemplate => "podtemplates",
@@ -258,10 +265,19 @@ fn judgement_of(stand: Stand, status: &kube::core::Status) -> Judgement {
                 Judgement::Invalid(FieldErrors(errors))
             }
         }
-        (400, "BadRequest") => Judgement::Malformed(status.message.clone()),
+        (400, "BadRequest") if is_about_decoding(stand, &status.message) => {
+            Judgement::Malformed(status.message.clone())
+        }
         (403, _) if status.message.contains("cannot create resource") => Judgement::Unchecked(Unchecked::NoRight),
         _ => Judgement::Unchecked(Unchecked::NoAnswer),
     }
+}
+
+/// Whether the API server could not read the object. With the same code somebody else's webhook refuses it, or the server a webhook that is not
+/// made for dry runs, which says nothing of the template.
+fn is_about_decoding(stand: Stand, message: &str) -> bool {
+    let kind = stand.kind();
+    message.starts_with(&format!("{kind} in version \"v1\" cannot be handled as a {kind}: "))
 }
 
 #[cfg(test)]

@@ -234,7 +234,7 @@ impl Upkeep {
         }
     }
 
-    /// Writes what is shown into the directory. With the Secret as the store nothing depends on it.
+    /// Writes what is shown into the directory, but not what signs. With the Secret as the store nothing depends on it.
     async fn write_directory(&mut self, ca_bundle: Vec<u8>) {
         let Some(shown) = self.showing.shown() else { return };
         if self.settings.cert_store == CertStore::Directory {
@@ -243,7 +243,8 @@ impl Upkeep {
         let artifacts = Artifacts {
             ca_bundle,
             ..shown.clone()
-        };
+        }
+        .without_ca_key();
         let path: PathBuf = self.settings.cert_dir.clone();
         if let Err(error) = write_directory(&path, &artifacts).await
             && !std::mem::replace(&mut self.complained_about_directory, true)

@@ -1,4 +1,7 @@
 //! Metadata for objects in a cache: what decisions read, in little memory. `managedFields` and the like are skipped.
+//!
+//! Of the annotations those are kept that have a name of ours, some of Kubernetes' own, and those of a Pod from which its containers take variables. Others
+//! can be as large as a whole object, and nobody asks for them.
 
 pub mod compact;
 pub mod pairs;
@@ -12,6 +15,7 @@ use serde::de::{Deserializer, Visitor};
 pub use compact::{Moment, Uid};
 pub use pairs::{Annotations, Labels, Pairs};
 
+use crate::names::{annotation, group};
 use crate::text::{Common, Shareable, Table, Text};
 use crate::wire::or_empty;
 
@@ -43,7 +47,7 @@ pub struct Meta {
     /// Labels.
     #[serde(deserialize_with = "or_empty")]
     pub labels: Labels,
-    /// Annotations.
+    /// Annotations that decisions read.
     #[serde(deserialize_with = "or_empty")]
     pub annotations: Annotations,
     /// Owners; kept once for all objects of the same owner.
@@ -65,6 +69,12 @@ impl Meta {
         self.annotations.get(key)
     }
 
+    /// Lets go of annotations that no decision reads; `more` are read as well.
+    pub(crate) fn keep_annotations(&mut self, more: impl Fn(&str) -> bool) {
+        let all = std::mem::take(&mut self.annotations);
+        self.annotations = all.only(|key| is_read(key) || more(key));
+    }
+
     /// True when the object is on its way out.
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
@@ -76,12 +86,35 @@ impl Meta {
     }
 }
 
+/// Keys that are read and have another name.
+const READ: [&str; 4] = [
+    annotation::IN_PLACE_STATE_OLD,
+    annotation::IN_PLACE_GRACE_OLD,
+    annotation::POD_DELETION_COST,
+    annotation::DAEMON_SET_TEMPLATE_GENERATION,
+];
+
+/// Whether a decision may read an annotation of any object.
+fn is_read(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    // The domain of each of our groups is below our own.
+    let ours = group::APPS.split_once('.').map_or(group::APPS, |(_, ours)| ours);
+    domain.ends_with(ours) || READ.contains(&key)
+}
+
+/// Metadata of a kind of which nothing but known annotations is read.
+pub(crate) fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Meta, D::Error> {
+    let mut meta: Meta = or_empty(from)?;
+    meta.keep_annotations(|_| false);
+    Ok(meta)
+}
+
 /// An object of which only the metadata is read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Head {
     /// Name, labels, owners and so on.
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "known")]
     pub metadata: Meta,
 }
 
@@ -144,4 +177,18 @@ fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     }
 
     from.deserialize_any(Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_annotations_then_only_those_that_are_read_are_kept() {
+        let json = r#"{"metadata":{"name":"a","annotations":{"apps.kruise.io/x":"1","lifecycle.apps.kruise.io/timestamp":"2","inplace-update-state":"3",
+            "controller.kubernetes.io/pod-deletion-cost":"4","example.com/huge":"5","kruise":"6"}}}"#;
+        let head: Head = serde_json::from_str(json).unwrap();
+        let kept: Vec<_> = head.metadata.annotations.iter().map(|(_, value)| &**value).collect();
+        assert_eq!(kept, ["1", "4", "3", "2"]);
+    }
 }

@@ -15,6 +15,7 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 
 use crate::meta::{Meta, Pairs};
+use crate::raw::AnyJson;
 use crate::text::{Common, Shareable, Table, Text};
 use crate::wire::or_empty;
 
@@ -22,16 +23,13 @@ pub use status::PodStatus;
 
 /// What controllers read of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
+#[serde(from = "wire::Pod")]
 pub struct Pod {
     /// Name, labels, owners and so on.
-    #[serde(deserialize_with = "or_empty")]
     pub metadata: Meta,
     /// What is wanted.
-    #[serde(deserialize_with = "or_empty")]
     pub spec: PodSpec,
     /// What is.
-    #[serde(deserialize_with = "or_empty")]
     pub status: PodStatus,
 }
 
@@ -47,6 +45,8 @@ pub struct PodSpec {
     pub required_nodes: Common<RequiredNodes>,
     /// Volumes that are claims.
     pub claims: Box<[Claim]>,
+    /// All containers with all their fields, while the Pod is updated in place and only then: kubelets before 1.31 hash all of it.
+    pub whole_containers: AnyJson,
 }
 
 /// What the Pods of one template have in common.
@@ -82,6 +82,20 @@ impl Template {
             .iter()
             .chain(&self.init_containers)
             .find(|container| container.name == name)
+    }
+}
+
+impl Template {
+    /// Whether a container takes a variable from this annotation of the Pod, or from all of them.
+    fn takes_annotation(&self, key: &str) -> bool {
+        let containers = self.containers.iter().chain(&self.init_containers);
+        let mut paths = containers
+            .flat_map(|container| &container.env)
+            .map(|variable| &*variable.field_path);
+        paths.any(|path| {
+            path.strip_prefix("metadata.annotations")
+                .is_some_and(|rest| rest.is_empty() || rest.contains(key))
+        })
     }
 }
 

@@ -55,6 +55,12 @@ impl<T: DeserializeOwned> Raw<T> {
     }
 }
 
+impl<T> From<Box<RawValue>> for Raw<T> {
+    fn from(raw: Box<RawValue>) -> Self {
+        Self((raw.get() != "null").then(|| Arc::from(raw)), PhantomData)
+    }
+}
+
 impl<T> Default for Raw<T> {
     fn default() -> Self {
         Self(None, PhantomData)
@@ -94,8 +100,7 @@ impl<T> Serialize for Raw<T> {
 
 impl<'de, T> Deserialize<'de> for Raw<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(from)?;
-        Ok(Self((raw.get() != "null").then(|| Arc::from(raw)), PhantomData))
+        Ok(Box::<RawValue>::deserialize(from)?.into())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::meta::Meta;
+use crate::meta::{Meta, known};
 use crate::raw::AnyJson;
 use crate::wire::or_empty;
 
@@ -11,7 +11,7 @@ use crate::wire::or_empty;
 #[serde(default)]
 pub struct ControllerRevision {
     /// Name, labels, owners and so on.
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "known")]
     pub metadata: Meta,
     /// Position in the history; the highest is the newest.
     #[serde(deserialize_with = "or_empty")]

@@ -24,6 +24,21 @@ pub struct Secret {
     pub content: u64,
 }
 
+/// The types of Secrets that hold credentials for a registry, the older one last.
+const FOR_REGISTRY: [&str; 2] = ["kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg"];
+
+impl Secret {
+    /// Whether it holds credentials for a registry.
+    pub fn is_for_registry(&self) -> bool {
+        is_for_registry(&self.type_)
+    }
+}
+
+/// Whether Secrets of this type hold credentials for a registry.
+pub fn is_for_registry(secret_type: &str) -> bool {
+    FOR_REGISTRY.contains(&secret_type)
+}
+
 fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let data: BTreeMap<String, String> = or_empty(from)?;
     if data.is_empty() {

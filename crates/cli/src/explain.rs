@@ -4,7 +4,7 @@ use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
     manager, object,
-    text::Explanation,
+    text::{Explanation, visible_lines},
 };
 use anyhow::{Context as _, Result, anyhow};
 use kruise_api::{cloneset::v1beta1::CloneSet, kind::Kind as _};
@@ -30,7 +30,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Told>
     let path = format!("{}/{namespace}/{name}", CloneSet::KIND.to_lowercase());
     let answer = manager::ask(&client, args, &path, connection.request_timeout).await;
     let text = match args.output {
-        Output::Json => format!("{:#}\n", machine_readable(&set, &namespace, name, &answer)),
+        Output::Json => visible_lines(&format!("{:#}\n", machine_readable(&set, &namespace, name, &answer))),
         Output::Text => Explanation {
             object: format!("{} {namespace}/{name}", CloneSet::KIND),
             summary: object::summary(&set),

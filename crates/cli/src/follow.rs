@@ -1,6 +1,6 @@
 //! Making an object and following it until it is done.
 
-use crate::args::Connection;
+use crate::{args::Connection, text::visible};
 use anyhow::{Context as _, Result, anyhow, bail};
 use kruise_api::kind::Kind;
 use kube::{Api, Client, ResourceExt as _, api::PostParams, core::NamespaceResourceScope};
@@ -98,10 +98,10 @@ where
     }
 }
 
-/// A line for the user, at once.
+/// A line for the user, at once. Control characters are shown instead of sent.
 pub(crate) fn say(line: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    let written = writeln!(out, "{line}").and_then(|()| out.flush());
+    let written = writeln!(out, "{}", visible(line)).and_then(|()| out.flush());
     match written {
         // Whoever reads has seen enough; what was begun goes on in the cluster.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

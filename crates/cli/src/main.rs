@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Ok(Told::Failed) => ExitCode::FAILURE,
         Ok(Told::WithoutManager) => ExitCode::from(INCOMPLETE),
         Err(error) => {
-            eprintln!("Error: {error:#}");
+            eprintln!("Error: {}", text::visible_lines(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

@@ -1,8 +1,7 @@
 //! What the manager would do with an object: asked where it runs.
 //!
 //! 1. The Lease says which replica leads. Its name begins with the host name of the replica: that of its Pod, or of its node on the host network.
-//! 2. The debug endpoint listens on the Pod's localhost unless the chart was told otherwise, so its port is forwarded, as `kubectl port-forward` does.
-//! 3. Where that is not possible, the API server's proxy is tried, which reaches an endpoint that listens for all.
+//! 2. The debug endpoint answers nobody but the Pod itself, so its port is forwarded, as `kubectl port-forward` does.
 
 use crate::args::Explain;
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -26,9 +25,6 @@ use tokio::{
 
 /// Most bytes of an answer. A plan for thousands of Pods has some megabytes.
 const MOST: usize = 64 << 20;
-
-/// How long the second way may take: the API server tries for long to reach a port at which nobody listens.
-const SECOND_TRY: Duration = Duration::from_secs(3);
 
 /// An answer, and who gave it.
 #[derive(Debug)]
@@ -54,16 +50,12 @@ pub(crate) async fn ask(client: &Client, args: &Explain, path: &str, patience: D
         .await
         .map_err(|_| anyhow!("the API server does not answer within {patience:?}"))??;
     let by = format!("Pod {}/{pod}", args.manager_namespace);
-    let forwarded = match timeout(patience, forward(client, args, &pod, &path)).await {
-        Ok(Ok(plans)) => return Ok(Answer { by, plans }),
-        Ok(Err(error)) => error,
-        Err(_) => anyhow!("no answer within {patience:?}"),
-    };
-    match timeout(patience.min(SECOND_TRY), proxy(client, args, &pod, &path)).await {
-        Ok(Ok(plans)) => Ok(Answer { by, plans }),
-        // What was tried first is the way that works in an ordinary installation, so it is the one to repair.
-        Ok(Err(_)) | Err(_) => Err(forwarded.context(format!("{by}, port {} cannot be asked", args.manager_port))),
-    }
+    let plans = timeout(patience, forward(client, args, &pod, &path)).await;
+    let plans = plans.map_err(|_| anyhow!("no answer within {patience:?}")).flatten();
+    Ok(Answer {
+        plans: plans.with_context(|| format!("{by}, port {} cannot be asked", args.manager_port))?,
+        by,
+    })
 }
 
 /// The Pod that leads.
@@ -148,15 +140,6 @@ async fn forward(client: &Client, args: &Explain, pod: &str, path: &str) -> Resu
         },
         (Err(error), None) => Err(error),
     }
-}
-
-async fn proxy(client: &Client, args: &Explain, pod: &str, path: &str) -> Result<Value> {
-    let uri = format!(
-        "/api/v1/namespaces/{}/pods/{pod}:{}/proxy{path}",
-        args.manager_namespace, args.manager_port
-    );
-    let text = client.request_text(http::Request::get(uri).body(Vec::new())?).await?;
-    read(text.as_bytes())
 }
 
 async fn ask_url(url: &str, path: &str) -> Result<Value> {

@@ -1,7 +1,30 @@
-//! What is printed.
+//! What is printed. Much of it was written by others, so that no control character gets to the terminal: it could hide or forge what is told.
 
 use crate::next::{reasons, steps};
 use serde_json::Value;
+use std::fmt::Write as _;
+
+/// A text with its control characters made visible, in the manner of JSON.
+pub(crate) fn visible(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+/// The same for a text of several lines.
+pub(crate) fn visible_lines(text: &str) -> String {
+    escaped(text, |c| c == '\n')
+}
+
+fn escaped(text: &str, is_fine: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && !is_fine(c) {
+            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
 
 /// All that is known of one object.
 #[derive(Debug)]
@@ -18,11 +41,11 @@ pub(crate) struct Explanation<'a> {
 
 impl Explanation<'_> {
     pub(crate) fn text(&self) -> String {
-        let mut text = format!("{}: {}\n", self.object, self.summary);
+        let mut text = format!("{}: {}\n", visible(&self.object), visible(&self.summary));
         match &self.plans {
             Err(reason) => {
                 text.push_str("\nThe manager cannot be asked, so this is only what the object says of itself.\n");
-                text.push_str(&format!("  {reason}\n"));
+                text.push_str(&format!("  {}\n", visible_lines(reason)));
                 paragraph(&mut text, "Status", &self.told, "Nothing is left to do.");
             }
             Ok(plans) => {
@@ -30,7 +53,7 @@ impl Explanation<'_> {
                 let several = plans.is_some_and(|plans| plans.len() > 1);
                 for (controller, plan) in plans.into_iter().flatten() {
                     if several {
-                        text.push_str(&format!("\n{controller}\n"));
+                        text.push_str(&format!("\n{}\n", visible(controller)));
                     }
                     paragraph(&mut text, "What holds it back", &reasons(plan), "Nothing.");
                     paragraph(
@@ -40,7 +63,7 @@ impl Explanation<'_> {
                         "Nothing: it is as it should be, or waits.",
                     );
                 }
-                text.push_str(&format!("\nAsked: {}\n", self.by));
+                text.push_str(&format!("\nAsked: {}\n", visible(self.by)));
             }
         }
         text
@@ -53,7 +76,7 @@ fn paragraph(text: &mut String, title: &str, lines: &[String], nothing: &str) {
         text.push_str(&format!("  {nothing}\n"));
     }
     for line in lines {
-        text.push_str(&format!("  - {line}\n"));
+        text.push_str(&format!("  - {}\n", visible(line)));
     }
 }
 
@@ -83,6 +106,20 @@ mod tests {
              What comes next:\n  Nothing: it is as it should be, or waits.\n\n\
              Asked: Pod kruise-system/m-1\n"
         );
+    }
+
+    #[test]
+    fn given_control_characters_then_they_are_shown_and_do_nothing() {
+        let told = |text: &str| {
+            let mut all = String::new();
+            paragraph(&mut all, "Status", &[text.to_owned()], "");
+            all
+        };
+        assert_eq!(
+            told("a\u{1b}[2Jb\r\nc\u{9b}d"),
+            "\nStatus:\n  - a\\u001b[2Jb\\u000d\\u000ac\\u009bd\n"
+        );
+        assert_eq!(visible_lines("a\nb\u{7}"), "a\nb\\u0007");
     }
 
     #[test]

@@ -2,15 +2,19 @@
 //!
 //! [`plan`] looks at a set once and says what to do now. In this order:
 //!
-//! 1. Pods that no longer match the selector are let go, and claims that no Pod needs are given up ([`claims`]).
+//! 1. Claims of Pods that live are taken back from them, Pods that no longer match the selector are let go, and claims that no Pod
+//!    needs are given up ([`claims`]).
 //! 2. The template gets its revision ([`revisions`]).
 //! 3. Images are pulled ahead of the update, if that is wanted ([`pre_download`]).
 //! 4. Pods that are on their way somewhere get what they need to go on ([`settle`]): what follows may fail, now and again.
-//! 5. Pods are created or deleted ([`scale`]). Only if there is nothing to create or delete, Pods are updated ([`update`]). So the number of Pods
-//!    and their revisions never change in the same round.
+//! 5. Pods are created or deleted ([`scale`]). Only if there is nothing to create or delete, or if that gets nothing done (a quota leaves no room, say),
+//!    Pods are updated ([`update`]). So the number of Pods and their revisions never change in the same round.
 //! 6. Revisions beyond the history limit are removed.
 //! 7. The status is brought up to date ([`status`], [`conditions`]); if it is, names of Pods that are gone are taken
 //!    off `scaleStrategy.podsToDelete`. The set itself is written at most once per round.
+//!
+//! While one of its Pods cannot be read, a set only does what keeps the others going (4) and says so: not to know a Pod is not to know that
+//! it is missing.
 //!
 //! How many Pods that may be is the arithmetic of [`counts`]; which of them, of [`rank`] (deletion) and [`order`]
 //! (update). A set that is being deleted only has its status kept: everything it owns is garbage and collected as such.
@@ -52,15 +56,20 @@ use serde_json::json;
 pub use observed::Observed;
 
 use crate::plan::{
-    Action, Chain, Env, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target,
-    Why,
+    Action, Chain, Env, Fallback, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step,
+    Target, Why,
 };
 use crate::shared::availability::Availability;
 use crate::shared::pod_change::whole_seconds;
 use crate::shared::revision;
 use round::Round;
+use settle::settle;
+use update::Outdated;
 
 const DEFAULT_HISTORY_LIMIT: i32 = 10;
+
+/// When a set that stands still looks again: nobody tells it that a Pod which could never be read is gone.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// What to do for a CloneSet now.
 pub fn plan(observed: &Observed, env: &Env) -> Plan {
@@ -82,7 +91,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         failure
     };
     write_status(&round, failure.as_deref(), &mut plan);
-    if plan.status.is_none() && !is_deleting {
+    if plan.status.is_none() && !is_deleting && round.unreadable.is_empty() {
         prune_names(&round, &mut plan);
     }
     plan
@@ -95,7 +104,10 @@ pub fn spreads_pods(set: &CloneSet) -> bool {
 
 /// Everything but the status. The answer is why the update cannot go on, if so.
 fn act(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
-    let mut released = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Stop);
+    if !round.unreadable.is_empty() {
+        return stand_still(round, plan);
+    }
+    let mut released = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Skip);
     for pod in &round.strangers {
         released.push(claims::release(pod, &round.uid));
     }
@@ -105,16 +117,57 @@ fn act(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
     }
     round.revisions.store(plan);
     pre_download::pre_download(round, plan);
-    let mut scaling = Plan::default();
-    let failure = if scale::scale(round, &mut scaling) {
-        update::settle_others(round, &scaling, plan)
-    } else {
-        update::update(round, plan)
-    };
-    plan.append(scaling);
+    let failure = scale_or_update(round, plan);
+    claims::take_back(round, plan);
     let in_use = round.members.iter().map(|member| revision::of_pod(member.pod));
     let limit = round.set.spec.revision_history_limit.unwrap_or(DEFAULT_HISTORY_LIMIT);
     round.revisions.truncate(in_use, limit, plan);
+    failure
+}
+
+/// Somebody's Pod must not be taken for absent because we cannot read it: while there is one, none is created or deleted, and none begins
+/// an update. Those that are on their way get what they need.
+fn stand_still(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
+    plan.why.push(Why::PodsUnreadable {
+        pods: round.unreadable.clone(),
+    });
+    plan.wake(LOOK_AGAIN);
+    round.revisions.store(plan);
+    let is_readable = |pod: &str| round.observed.unreadable.iter().all(|head| &*head.metadata.name != pod);
+    let failure = settle(round, Outdated::of(round).updates(), is_readable, plan).failure;
+    claims::take_back(round, plan);
+    failure
+}
+
+/// Settles, scales and updates Pods. The answer is why the update cannot go on, if so.
+fn scale_or_update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
+    let mut scaling = Plan::default();
+    let scales = scale::scale(round, &mut scaling);
+    let touched: BTreeSet<&str> = scaling
+        .writes()
+        .map(Action::object)
+        .filter(|object| object.kind == ObjectKind::Pod)
+        .map(|object| object.name.as_str())
+        .collect();
+    let outdated = Outdated::of(round);
+    let settled = settle(round, outdated.updates(), |pod| !touched.contains(pod), plan);
+    let mut failure = settled.failure;
+    if !scales {
+        let end = update::update(round, &outdated, &settled.written, plan);
+        failure = failure.or(end);
+    } else if round.observed.last.has_failed(Phase::Scale) {
+        // It may get nothing done this time either. Then the others are updated, and those it was about get what they need.
+        let mut instead = Plan::default();
+        let mut written = settled.written;
+        written.extend(settle(round, outdated.updates(), |pod| touched.contains(pod), &mut instead).written);
+        update::update(round, &outdated, &written, &mut instead);
+        plan.fallback = Some(Fallback {
+            phase: Phase::Scale,
+            kind: ObjectKind::Pod,
+            plan: Box::new(instead),
+        });
+    }
+    plan.append(scaling);
     failure
 }
 
@@ -129,8 +182,9 @@ fn write_status(round: &Round<'_>, failure: Option<&str>, plan: &mut Plan) {
     let mut new = status::counted(set, &round.members, &names);
     let last: &Outcome = &round.observed.last;
     let scale = last.first(Phase::Claims).or_else(|| last.first(Phase::Scale));
-    if let Some(failed) = scale {
-        conditions::failed(&mut new.conditions, condition::FAILED_SCALE, &failed.message, now);
+    let scale = scale.map(|failed| failed.message.clone());
+    if let Some(message) = unreadable(round).or(scale) {
+        conditions::failed(&mut new.conditions, condition::FAILED_SCALE, &message, now);
     }
     let update = last.first(Phase::Update).map(|failed| failed.message.as_str());
     if let Some(message) = failure.or(update) {
@@ -144,6 +198,12 @@ fn write_status(round: &Round<'_>, failure: Option<&str>, plan: &mut Plan) {
         plan.wake(rest);
     }
     plan.status = status::write(set, &new);
+}
+
+/// Why the set stands still, if it does because of Pods that cannot be read.
+fn unreadable(round: &Round<'_>) -> Option<String> {
+    let pods = &round.unreadable;
+    (!pods.is_empty()).then(|| format!("no Pod is created or deleted while these cannot be read: {pods}"))
 }
 
 /// When the next Pod has been ready for long enough.

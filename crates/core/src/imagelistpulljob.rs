@@ -163,7 +163,7 @@ fn announce(step: &mut Step, reason: &'static str, verb: &str) {
     if let Some(write) = step.chains.last_mut().and_then(|chain| chain.writes.last_mut()) {
         let event = Event::normal(reason, format!("{verb} {count} ImagePullJob"));
         *write = Write {
-            succeeded: Some(event),
+            succeeded: vec![event],
             ..write.clone()
         };
     }

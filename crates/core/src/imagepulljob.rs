@@ -1,7 +1,7 @@
 //! ImagePullJob: pulls one image onto many nodes ahead of time.
 //!
 //! 1. The job asks nodes for the image by an entry in their NodeImages, so many at the same time as `parallelism` allows ([`distribute`]).
-//!    Their daemons pull and answer there; the job counts the answers ([`counts`]).
+//!    Their daemons pull and answer there; the job counts the answers ([`counts`]). A node counts once the entry is there, not before.
 //! 2. It is done when every chosen node has the image or has given up; with no node to pull onto it is done at once. A job of type `Never` is
 //!    never done: nodes that join later are served too.
 //! 3. At `activeDeadlineSeconds` it is done as well, and nodes that are not have failed.
@@ -98,27 +98,26 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     };
     protect(job, &mut plan);
     let mut ids = env.ids.clone();
-    let wanted = secrets::hand_out(observed, &mut ids, &mut plan);
-    let mut counts = Counts::of(observed, &image, &wanted);
+    let handed_out = secrets::hand_out(observed, &mut ids, &mut plan);
+    let wanted = handed_out.as_deref().unwrap_or_default();
+    let counts = Counts::of(observed, &image, wanted);
     let old = job.status.clone().unwrap_or_default();
-    let mut new = status::of(&counts, &old, &job.spec, env.now);
+    let new = status::of(&counts, &old, &job.spec, env.now);
     if new.completion_time.is_none() {
         let parallelism = job.spec.parallelism.as_ref().map_or(Ok(1), whole).unwrap_or(1);
-        let asked = distribute::step(
-            observed,
-            &image,
-            &counts,
-            &wanted,
-            parallelism,
-            env.now,
-            &mut ids,
-            &mut plan,
-        );
-        counts.active += asked;
-        new = status::of(&counts, &old, &job.spec, env.now);
-        // Asking a node does not end the job.
-        new.completion_time = None;
-        let waiting = i32::try_from(counts.waiting.len()).unwrap_or(i32::MAX) - asked;
+        if handed_out.is_some() {
+            distribute::step(
+                observed,
+                &image,
+                &counts,
+                wanted,
+                parallelism,
+                env.now,
+                &mut ids,
+                &mut plan,
+            );
+        }
+        let waiting = i32::try_from(counts.waiting.len()).unwrap_or(i32::MAX);
         if counts.active > 0 || waiting > 0 {
             plan.why.push(Why::Pulling {
                 active: counts.active,

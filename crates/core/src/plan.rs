@@ -5,14 +5,16 @@
 //!
 //! 1. The [steps](Step) are done one after the other. A step has chains of writes; a chain is done in its order and
 //!    ends with its first failure, and how many chains are under way at the same time is the step's [`Pace`].
-//! 2. When a chain fails, [`OnFailure`] of its step says whether anything more is begun. What is under way is waited
-//!    for.
+//! 2. Steps do not depend on each other: when a chain fails, the others of its step and the steps behind go on, unless
+//!    the step says otherwise ([`OnFailure`]). What is under way is waited for.
 //! 3. A write may have to be granted first ([`Guard`]); a refusal ends the chain and is no failure.
-//! 4. Then, whatever happened, the status is written, if there is one to write.
-//! 5. Events that depend on a write are told after it ([`Write::succeeded`], [`Write::failed`]); those of the plan
+//! 4. When a phase got nothing done, there may be something to do instead ([`Fallback`]).
+//! 5. Then, whatever happened, the status is written, if there is one to write.
+//! 6. Events that depend on a write are told after it ([`Write::succeeded`], [`Write::failed`]); those of the plan
 //!    itself at once.
-//! 6. What failed goes into the [`Outcome`], which the planner of the next round reads. The key is put back into the
-//!    queue as the class of the error says, otherwise after [`Plan::wake_after`].
+//! 7. What failed goes into the [`Outcome`], which the planner of the next round reads; it also says which objects are
+//!    left alone for a while. The key is put back into the queue as the class of the error says, and after
+//!    [`Plan::wake_after`] at the latest.
 //!
 //! Every write carries what has to be true of the object for the write to be right ([`Preconditions`]). So a plan made
 //! from an old picture is refused by the server, not harmful.
@@ -30,7 +32,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 pub use action::{Action, Body, ObjectKind, Part, Patch, Preconditions, Target};
 pub use env::{Env, IdSource, Server, Settings};
-pub use outcome::{Failure, FailureClass, Outcome};
+pub use outcome::{BackOff, Failure, FailureClass, Outcome};
 pub use why::{Hook, PodNames, Why};
 
 /// What to do now, and why not more.
@@ -40,6 +42,9 @@ pub struct Plan {
     /// Writes, step by step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Step>,
+    /// What is done after the steps if one of their phases got nothing done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
     /// The write of the status, done last and whatever came of the steps; none when the status is right already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Action>,
@@ -67,7 +72,7 @@ impl Plan {
         }
     }
 
-    /// Every write but the status, in order.
+    /// Every write but the status and what is done instead of others, in order.
     pub fn writes(&self) -> impl Iterator<Item = &Action> {
         let chains = self.actions.iter().flat_map(|step| &step.chains);
         chains.flat_map(|chain| &chain.writes).map(|write| &write.action)
@@ -85,7 +90,14 @@ impl Plan {
         }
     }
 
-    /// Does what another plan says after what this one says. The other one's status is not taken.
+    /// Adds a step before all others, unless there is nothing in it.
+    pub fn push_first(&mut self, step: Step) {
+        if !step.chains.is_empty() {
+            self.actions.insert(0, step);
+        }
+    }
+
+    /// Does what another plan says after what this one says. The other one's status and fallback are not taken.
     pub fn append(&mut self, other: Self) {
         self.actions.extend(other.actions);
         self.events.extend(other.events);
@@ -104,6 +116,21 @@ impl Plan {
 #[expect(clippy::ref_option, reason = "serde wants it so")]
 fn readable<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     time.map(|time| format!("{time:?}")).serialize(to)
+}
+
+/// What is done instead, when a phase got nothing done: none of its writes to this kind of object went through, or may
+/// have gone through.
+///
+/// It is planned from the same picture, which is still true then.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fallback {
+    /// The phase.
+    pub phase: Phase,
+    /// The kind of object.
+    pub kind: ObjectKind,
+    /// What to do; its status is not written.
+    pub plan: Box<Plan>,
 }
 
 /// Writes that serve one purpose.
@@ -169,7 +196,7 @@ pub enum Pace {
     InOrder,
     /// As many as the writer has set for this.
     Bounded,
-    /// Batches of 1, 2, 4, … chains. The first batch with a failure is the last.
+    /// Batches of 1, 2, 4, … chains. The first batch with a failure is the last, unless another look at the cluster mends it.
     SlowStart,
 }
 
@@ -177,13 +204,24 @@ pub enum Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OnFailure {
-    /// No further chain of this step is begun, and no further step.
+    /// No further chain of this step is begun, and no further step: what follows depends on it.
     Stop,
-    /// An object that changed meanwhile, is gone or exists already is left to the next round and the others go on; any
-    /// other failure stops.
+    /// The failure costs only what the chain is about; the others go on, and the steps behind. Only when the server is
+    /// in trouble no further chain of this step is begun.
     Skip,
-    /// The others go on.
+    /// The others go on, and the steps behind.
     GoOn,
+}
+
+impl OnFailure {
+    /// No further chain of the step is begun after a failure of this class.
+    pub fn ends_step(self, class: FailureClass) -> bool {
+        match self {
+            Self::Stop => true,
+            Self::Skip => class == FailureClass::Transient,
+            Self::GoOn => false,
+        }
+    }
 }
 
 /// Writes that follow one another; the first that fails ends the chain.
@@ -236,10 +274,10 @@ pub struct Write {
     /// The write.
     pub action: Action,
     /// Told when it is done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub succeeded: Option<Event>,
-    /// Told when it failed; `: ` and the server's message follow the text. An object that changed meanwhile, is gone or
-    /// exists already is no news.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub succeeded: Vec<Event>,
+    /// Told when it failed; `: ` and the server's message follow the text. An object that changed meanwhile or is gone is
+    /// no news.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Event>,
 }
@@ -248,20 +286,18 @@ impl From<Action> for Write {
     fn from(action: Action) -> Self {
         Self {
             action,
-            succeeded: None,
+            succeeded: Vec::new(),
             failed: None,
         }
     }
 }
 
 impl Write {
-    /// What is told when it is done.
+    /// What is told when it is done, after what was said before.
     #[must_use]
-    pub fn then(self, event: Event) -> Self {
-        Self {
-            succeeded: Some(event),
-            ..self
-        }
+    pub fn then(mut self, event: Event) -> Self {
+        self.succeeded.push(event);
+        self
     }
 
     /// What is told when it fails.

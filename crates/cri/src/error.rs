@@ -23,6 +23,14 @@ pub enum Error {
         /// Its deadline.
         within: Duration,
     },
+    /// The runtime's answer is longer than we are ready to read.
+    #[error("rpc error: code = ResourceExhausted desc = {call} was answered with more than {most} bytes")]
+    TooLong {
+        /// The call.
+        call: &'static str,
+        /// The longest answer that is read.
+        most: usize,
+    },
     /// The runtime answered something that makes no sense.
     #[error("the container runtime answered {call} without {what}")]
     Empty {
@@ -43,6 +51,11 @@ impl Error {
                 ..
             }
         )
+    }
+
+    /// Whether our own side of the connection refused to read the answer.
+    pub(crate) fn is_refused_as_too_long(&self) -> bool {
+        matches!(self, Self::Answer { code: Code::OutOfRange, message } if message.contains("decoded message length too large"))
     }
 
     /// Whether the call ended because its time was over.

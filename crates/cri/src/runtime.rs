@@ -219,19 +219,35 @@ impl Runtime {
         Ok(())
     }
 
-    /// Runs a command in a container; as long as it takes when there is no limit.
-    pub async fn exec(&self, id: &str, command: &[String], limit: Option<Duration>) -> Result<Executed, Error> {
+    /// Runs a command in a container; as long as it takes when there is no limit. What it prints may be `most` bytes long.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] when it prints more: nothing of it is read then, so that no container can fill our memory.
+    pub async fn exec(
+        &self,
+        id: &str,
+        command: &[String],
+        limit: Option<Duration>,
+        most: usize,
+    ) -> Result<Executed, Error> {
         let request = wire::ExecSyncRequest {
             container_id: id.to_owned(),
             cmd: command.to_owned(),
             timeout: limit.map_or(0, |limit| i64::try_from(limit.as_secs().max(1)).unwrap_or(i64::MAX)),
         };
-        let mut containers = self.containers();
+        let mut containers = self.containers().max_decoding_message_size(most.min(LONGEST));
         let call = containers.exec_sync(request);
         let answer = match limit {
-            Some(limit) => within("ExecSync", limit.saturating_add(BEYOND), call).await?,
-            None => call.await.map_err(Error::from)?.into_inner(),
+            Some(limit) => within("ExecSync", limit.saturating_add(BEYOND), call).await,
+            None => call.await.map(Response::into_inner).map_err(Error::from),
         };
+        let answer = answer.map_err(|error| {
+            if error.is_refused_as_too_long() {
+                Error::TooLong { call: "ExecSync", most }
+            } else {
+                error
+            }
+        })?;
         Ok(Executed {
             exit_code: answer.exit_code,
             stdout: answer.stdout,

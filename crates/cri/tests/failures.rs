@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kruise_cri::fake::{Ends, FakeRuntime, Pullable};
-use kruise_cri::{Credentials, Error, PullRequest, Runtime, discover};
+use kruise_cri::{Credentials, Error, Executed, PullRequest, Runtime, discover};
 use tonic::Code;
 
 const POD: &str = "io.kubernetes.pod.uid";
@@ -139,4 +139,27 @@ async fn given_containers_then_the_newest_comes_first_and_one_that_goes_meanwhil
         .next("ContainerStatus", [Ends::With(Code::Internal, "disk full")]);
     let error = runtime.containers_of(POD, "pod").await.expect_err("broken");
     assert_eq!(error.to_string(), "rpc error: code = Internal desc = disk full");
+}
+
+#[tokio::test]
+async fn given_a_command_that_prints_very_much_then_nothing_of_it_is_read() {
+    let place = place();
+    let chatty = |bytes: usize| Executed {
+        stdout: vec![b'x'; bytes],
+        ..Executed::default()
+    };
+    place.fake.world().commands.insert("env".to_owned(), chatty(60_000));
+    place.fake.world().commands.insert("yes".to_owned(), chatty(15 << 20));
+    let id = place.fake.world().run("pod", "main", &[]);
+    let runtime = connected(&place).await;
+    let most = 64 << 10;
+    let ended = runtime.exec(&id, &["env".to_owned()], None, most).await.expect("read");
+    assert_eq!(ended.stdout.len(), 60_000);
+    for limit in [None, Some(Duration::from_secs(5))] {
+        let error = runtime.exec(&id, &["yes".to_owned()], limit, most).await;
+        let error = error.expect_err("too much");
+        assert_eq!(error, Error::TooLong { call: "ExecSync", most });
+    }
+    // The connection goes on.
+    runtime.exec(&id, &["env".to_owned()], None, most).await.expect("read");
 }

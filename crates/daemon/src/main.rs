@@ -9,12 +9,14 @@ use kruise_runtime::{
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let flags: Flags = flags::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let (flags, notices): (Flags, _) =
+        flags::parse_with_notices(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let verbosity = flags.klog.verbosity;
-    let settings = match Settings::read(flags, |name| std::env::var(name).ok()) {
+    let mut settings = match Settings::read(flags, |name| std::env::var(name).ok()) {
         Ok(settings) => settings,
         Err(error) => return refuse(&error),
     };
+    settings.notices.extend(notices);
     if let Err(error) = logging::start(verbosity, Format::Text) {
         return refuse(&error);
     }

@@ -1,8 +1,8 @@
 //! Pods carry a report on what each of their running containers was started with, so that an update in place can be judged complete.
 //!
 //! The hash of a container's spec is the kubelet's own. The hash of environment that comes from labels and annotations is made from what
-//! the command `env` prints in the container; a container without that command gets none, and an update of such environment never
-//! completes for it.
+//! the command `env` prints in the container; a container without that command, or where it prints more than any environment can be, gets
+//! none, and an update of such environment never completes for it.
 //!
 //! What to report and when is [`decide`]d without looking at anything but the Pod and the runtime's containers; containers with an outdated
 //! environment are [`restart`]ed.
@@ -44,6 +44,8 @@ const SETTLED: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long `env` may take.
 const READING: Duration = Duration::from_secs(3);
+/// What `env` may print, in bytes: Linux gives a process no more environment than this, its arguments included.
+const LONGEST_ENVIRONMENT: usize = 2 << 20;
 
 /// How the Pods of a node are watched.
 pub(crate) fn kind(node: &str) -> Kind<Pod> {
@@ -196,7 +198,9 @@ impl Work {
 }
 
 async fn read_environment(runtime: &Runtime, id: &str) -> Result<String, String> {
-    let ended = runtime.exec(id, &["env".to_owned()], Some(READING)).await;
+    let ended = runtime
+        .exec(id, &["env".to_owned()], Some(READING), LONGEST_ENVIRONMENT)
+        .await;
     let ended = ended.map_err(|error| error.to_string())?;
     if ended.exit_code != 0 {
         return Err(format!("the command env ended with {}", ended.exit_code));

@@ -35,7 +35,7 @@ const FIRST_LISTS: Duration = Duration::from_mins(5);
 
 /// Runs until `stop`.
 pub async fn run(settings: Settings, stop: CancellationToken) -> Result<()> {
-    run_through(settings, stop, |config, requests| requests.client(config)).await
+    run_through(settings, stop, |config, requests| requests.client(&config)).await
 }
 
 /// Runs until `stop`, with a client that `dial` makes.

@@ -6,6 +6,7 @@
 mod cluster {
     mod images;
     mod meta;
+    mod node_restriction;
     mod recreate;
     mod recreate_failures;
     mod world;

@@ -1,8 +1,11 @@
 //! Doing what a plan says, and nothing else.
 //!
 //! Every write goes through the writer of the controller; what it did is remembered in its [`Expectations`], so that the next
-//! decision waits until the cache shows it. What failed comes back as the [`Outcome`], which the next plan reads.
+//! decision waits until the cache shows it. That holds as well for a write of which nobody knows whether it happened: its answer
+//! was lost, or the whole application was cut off before it came. What failed comes back as the [`Outcome`], which the next plan
+//! reads ([`LastOutcomes`]). Events are told after what they are about was written, and only then.
 
+mod last;
 mod secret;
 
 use std::collections::HashMap;
@@ -16,6 +19,7 @@ use kruise_core::plan::{
     self, Action, Chain, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Pace, Part, Phase, Plan, Step, Tone,
 };
 use kruise_runtime::cache::{Position, Version};
+use kruise_runtime::controller;
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::events::{EventType, Regarding};
 use kruise_runtime::expectations::{Expectations, View};
@@ -23,6 +27,7 @@ use kruise_runtime::resource::{ObjectKey, Resource};
 use kruise_runtime::writer::{DeleteOptions, Patch, Preconditions, Target, slow_start};
 
 use crate::platform::Workplace;
+pub(crate) use last::LastOutcomes;
 
 static POD: Resource = Resource::namespaced("", "v1", "Pod", "pods");
 static CLAIM: Resource = Resource::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
@@ -83,8 +88,8 @@ impl View for SharedView {
 pub(crate) struct Applied {
     /// For the next plan.
     pub(crate) outcome: Outcome,
-    /// For the queue: when to look again, or what went wrong.
-    pub(crate) result: Result<Option<Duration>, Error>,
+    /// For the queue: when to look again, and what went wrong.
+    pub(crate) result: controller::Outcome,
 }
 
 impl Applier {
@@ -109,36 +114,102 @@ impl Applier {
             key,
             regarding,
         };
-        for event in &plan.events {
-            round.tell(event, None);
+        let mut progress = Progress::default();
+        round.go(plan, &mut progress).await;
+        if let Some(fallback) = &plan.fallback
+            && !progress.stopped
+            && !progress.has_done(fallback.phase, fallback.kind)
+        {
+            round.go(&fallback.plan, &mut progress).await;
         }
-        let mut failed = Vec::new();
-        for step in &plan.actions {
-            let failures = round.step(step).await;
-            let stop = failures.iter().any(|failed| failed.stops(step));
-            failed.extend(failures);
-            if stop {
-                break;
-            }
-        }
+        let mut is_noted = true;
         if let Some(status) = &plan.status
             && let Err(error) = round.write(status).await
         {
-            failed.push(Failed {
+            is_noted = false;
+            progress.failed.push(Failed {
                 phase: Phase::Housekeeping,
                 object: status.object().clone(),
                 error,
             });
         }
+        let Progress {
+            failed,
+            events,
+            wake_after,
+            ..
+        } = progress;
+        // What could not be noted is seen again by the next plan, which tells it then.
+        for event in events.into_iter().filter(|_| is_noted) {
+            round.tell(event, None);
+        }
         let outcome = Outcome {
             failures: failed.iter().map(Failed::told).collect(),
-            refused: Vec::new(),
+            ..Outcome::default()
         };
         let result = match worst(failed) {
-            Some(error) => Err(error),
-            None => Ok(plan.wake_after),
+            Some(error) => controller::Outcome::failed(error, wake_after),
+            None => wake_after.map_or_else(controller::Outcome::done, controller::Outcome::wake_after),
         };
         Applied { outcome, result }
+    }
+}
+
+/// How far a plan has come.
+#[derive(Default)]
+struct Progress<'p> {
+    failed: Vec<Failed>,
+    /// Events that depend on no write.
+    events: Vec<&'p plan::Event>,
+    /// What was written, or may have been.
+    done: Vec<(Phase, ObjectKind)>,
+    /// No further step is begun.
+    stopped: bool,
+    wake_after: Option<Duration>,
+}
+
+impl Progress<'_> {
+    fn has_done(&self, phase: Phase, kind: ObjectKind) -> bool {
+        self.done.contains(&(phase, kind))
+    }
+
+    fn wake(&mut self, after: Option<Duration>) {
+        self.wake_after = self.wake_after.into_iter().chain(after).min();
+    }
+
+    /// Takes in what became of a step.
+    fn take(&mut self, step: &Step, ended: Vec<Ended>) {
+        for Ended { done, failed } in ended {
+            for kind in done {
+                if !self.has_done(step.phase, kind) {
+                    self.done.push((step.phase, kind));
+                }
+            }
+            self.stopped |= failed.is_some() && step.on_failure == OnFailure::Stop;
+            self.failed.extend(failed);
+        }
+    }
+}
+
+/// What became of a chain.
+#[derive(Default)]
+struct Ended {
+    /// Kinds of objects that were written, or may have been.
+    done: Vec<ObjectKind>,
+    failed: Option<Failed>,
+}
+
+impl Ended {
+    /// No further chain of the step is begun.
+    fn ends(&self, step: &Step) -> bool {
+        let failed = self.failed.as_ref();
+        failed.is_some_and(|failed| step.on_failure.ends_step(class(&failed.error)))
+    }
+
+    /// What was refused here would be refused for the others as well.
+    fn ends_slow_start(&self) -> bool {
+        let failed = self.failed.as_ref();
+        failed.is_some_and(|failed| !class(&failed.error).is_passing())
     }
 }
 
@@ -150,15 +221,6 @@ struct Failed {
 }
 
 impl Failed {
-    /// Nothing more of the step is begun, and no further step.
-    fn stops(&self, step: &Step) -> bool {
-        match step.on_failure {
-            OnFailure::Stop => true,
-            OnFailure::Skip => !class(&self.error).is_passing(),
-            OnFailure::GoOn => false,
-        }
-    }
-
     fn told(&self) -> Failure {
         Failure {
             phase: self.phase,
@@ -194,6 +256,11 @@ fn worst(failed: Vec<Failed>) -> Option<Error> {
         })
 }
 
+/// A deletion of what is gone already: all is as it was wanted, but it was not us, so nothing is told.
+fn found_nothing(action: &Action, error: &Error) -> bool {
+    matches!(action, Action::Delete { .. } | Action::Evict { .. }) && error.class() == Class::Gone
+}
+
 /// The application of one plan.
 struct Round<'a> {
     applier: &'a Applier,
@@ -202,19 +269,30 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    async fn step(&self, step: &Step) -> Vec<Failed> {
-        let results: Vec<Result<(), Failed>> = match step.pace {
+    async fn go<'p>(&self, plan: &'p Plan, progress: &mut Progress<'p>) {
+        progress.events.extend(&plan.events);
+        progress.wake(plan.wake_after);
+        for step in &plan.actions {
+            progress.take(step, self.step(step).await);
+            if progress.stopped {
+                break;
+            }
+        }
+    }
+
+    async fn step(&self, step: &Step) -> Vec<Ended> {
+        match step.pace {
             Pace::InOrder => {
-                let mut results = Vec::new();
+                let mut all = Vec::new();
                 for chain in &step.chains {
-                    let result = self.chain(step.phase, chain).await;
-                    let stop = result.as_ref().is_err_and(|failed| failed.stops(step));
-                    results.push(result);
+                    let ended = self.chain(step.phase, chain).await;
+                    let stop = ended.ends(step);
+                    all.push(ended);
                     if stop {
                         break;
                     }
                 }
-                results
+                all
             }
             Pace::Bounded => {
                 let stopped = AtomicBool::new(false);
@@ -226,48 +304,60 @@ impl Round<'_> {
                 stream::iter(chains).buffer_unordered(AT_ONCE).collect().await
             }
             Pace::SlowStart => {
-                let chains = step.chains.iter().map(|chain| self.chain(step.phase, chain)).collect();
-                slow_start(chains, |chain| chain).await.tried
+                let chains = step.chains.iter().map(|chain| async {
+                    let ended = self.chain(step.phase, chain).await;
+                    if ended.ends_slow_start() { Err(ended) } else { Ok(ended) }
+                });
+                let tried = slow_start(chains.collect(), |chain| chain).await.tried;
+                let ended = tried.into_iter().map(|chain| chain.unwrap_or_else(|failed| failed));
+                ended.collect()
             }
-        };
-        results.into_iter().filter_map(Result::err).collect()
+        }
     }
 
-    /// One of several chains that are under way at the same time; not begun once another has failed.
-    async fn unless(&self, stopped: &AtomicBool, step: &Step, chain: &Chain) -> Result<(), Failed> {
+    /// One of several chains that are under way at the same time; not begun once another has ended the step.
+    async fn unless(&self, stopped: &AtomicBool, step: &Step, chain: &Chain) -> Ended {
         if stopped.load(Ordering::Relaxed) {
-            return Ok(());
+            return Ended::default();
         }
-        let result = self.chain(step.phase, chain).await;
-        if result.as_ref().is_err_and(|failed| failed.stops(step)) {
+        let ended = self.chain(step.phase, chain).await;
+        if ended.ends(step) {
             stopped.store(true, Ordering::Relaxed);
         }
-        result
+        ended
     }
 
-    async fn chain(&self, phase: Phase, chain: &Chain) -> Result<(), Failed> {
+    async fn chain(&self, phase: Phase, chain: &Chain) -> Ended {
+        let mut ended = Ended::default();
         for write in &chain.writes {
+            let object = write.action.object();
             match self.write(&write.action).await {
                 Ok(()) => {
-                    if let Some(event) = &write.succeeded {
+                    ended.done.push(object.kind);
+                    for event in &write.succeeded {
                         self.tell(event, None);
                     }
                 }
+                Err(error) if found_nothing(&write.action, &error) => {}
                 Err(error) => {
+                    if error.may_have_applied() {
+                        ended.done.push(object.kind);
+                    }
                     if let Some(event) = &write.failed
-                        && !class(&error).is_passing()
+                        && !class(&error).is_silent()
                     {
                         self.tell(event, Some(&error));
                     }
-                    return Err(Failed {
+                    ended.failed = Some(Failed {
                         phase,
-                        object: write.action.object().clone(),
+                        object: object.clone(),
                         error,
                     });
+                    break;
                 }
             }
         }
-        Ok(())
+        ended
     }
 
     async fn write(&self, action: &Action) -> Result<(), Error> {
@@ -276,7 +366,13 @@ impl Round<'_> {
         let place = Target::new(resource(object.kind), &object.namespace, &object.name);
         match action {
             Action::Create { body, .. } => {
+                let unanswered = Unanswered::new(|| {
+                    self.expect(object, |expectations, view, key| {
+                        expectations.maybe_created(self.key, view, key);
+                    });
+                });
                 let created = writer.create(place.resource, place.namespace, body.text()).await;
+                unanswered.answered();
                 self.expect(object, |expectations, view, key| match &created {
                     Ok(written) => expectations.created(self.key, view, &object.namespace, written),
                     Err(error) if error.may_have_applied() || error.is_already_exists() => {
@@ -331,22 +427,24 @@ impl Round<'_> {
                     preconditions: conditions(preconditions),
                     ..DeleteOptions::default()
                 };
+                let uid = preconditions.uid.as_deref().unwrap_or_default();
+                let unanswered = Unanswered::new(|| {
+                    self.expect(object, |expectations, view, key| {
+                        expectations.maybe_deleted(self.key, view, key, uid);
+                    });
+                });
                 let deleted = if matches!(action, Action::Evict { .. }) {
                     writer.evict(&place, &options).await
                 } else {
                     writer.delete(&place, &options).await
                 };
-                let uid = preconditions.uid.as_deref().unwrap_or_default();
+                unanswered.answered();
                 self.expect(object, |expectations, view, key| match &deleted {
                     Ok(_) => expectations.deleted(self.key, view, key, uid),
                     Err(error) if error.may_have_applied() => expectations.maybe_deleted(self.key, view, key, uid),
                     Err(_) => {}
                 });
-                match deleted {
-                    // It is gone, which is what was wanted.
-                    Err(error) if error.class() == Class::Gone => Ok(()),
-                    other => other.map(drop),
-                }
+                deleted.map(drop)
             }
         }
     }
@@ -384,9 +482,34 @@ impl Round<'_> {
     }
 }
 
+/// A write that is on its way. If it is dropped before the answer is there, because the application was cut off, the write is remembered as one that may
+/// have happened.
+struct Unanswered<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Unanswered<F> {
+    fn new(remember: F) -> Self {
+        Self(Some(remember))
+    }
+
+    fn answered(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<F: FnOnce()> Drop for Unanswered<F> {
+    fn drop(&mut self) {
+        if let Some(remember) = self.0.take() {
+            remember();
+        }
+    }
+}
+
 fn conditions(preconditions: &plan::Preconditions) -> Preconditions<'_> {
     Preconditions {
         uid: preconditions.uid.as_deref(),
         resource_version: preconditions.resource_version.as_deref(),
     }
 }
+
+#[cfg(test)]
+mod tests;

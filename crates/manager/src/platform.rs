@@ -16,6 +16,7 @@ pub use watched::{
 use crate::Settings;
 use kruise_admission::descriptor;
 use kruise_api::{
+    gates::Gate,
     meta::Head,
     names::component::{MANAGER_USER_AGENT, controller},
 };
@@ -155,7 +156,8 @@ impl Platform {
         let patience = self.settings.flags.api.expectation_timeout;
         let mut expectations = Expectations::new(name, patience, &self.expectations);
         if name == controller::CLONE_SET {
-            expectations = expectations.telling_leaks(&self.leaks);
+            let forces = self.settings.gates.enabled(Gate::ForceDeleteTimeoutExpectationGate);
+            expectations = expectations.telling_leaks(&self.leaks).forcing(forces);
         }
         Workplace {
             name,

@@ -2,7 +2,7 @@
 //!
 //! 1. Listen: an address that is taken ends the process at once; only the profiler's may fail.
 //! 2. Open the record of refused deletions.
-//! 3. Serve health and metrics. Readiness waits for the webhooks.
+//! 3. Serve health and metrics. Readiness waits for the webhooks; a cache that does not hear of the API server for minutes is unhealthy.
 //! 4. Reach the API server and read its version and those of our kinds; failing that ends the process.
 //! 5. Declare what is watched, and fill the cache. Every replica does, so that a standby can take over at once.
 //! 6. Start admission. Not before its certificates are handed out does the process go on, and not getting there in time ends it. It does not wait for the
@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(8);
 
 /// Runs until `stop`.
 pub async fn run(settings: Settings, stop: CancellationToken) -> Result<()> {
-    run_through(settings, stop, |config, requests| requests.client(config)).await
+    run_through(settings, stop, |config, requests| requests.client(&config)).await
 }
 
 /// Runs until `stop`, with clients that `dial` makes.
@@ -51,7 +51,8 @@ pub async fn run_through(
     let registry = metrics::registry(MANAGER_USER_AGENT, env!("CARGO_PKG_VERSION"))?;
     let readiness = Readiness::default();
     let mut tasks = Tasks::new(stop.clone());
-    let plans = endpoints.serve(&mut tasks, &registry, &readiness);
+    let contact = Arc::default();
+    let plans = endpoints.serve(&mut tasks, &registry, &readiness, &contact);
 
     let config = client::config(&settings.flags.api.kubeconfig, MANAGER_USER_AGENT).await?;
     let requests = RequestMetrics::new(&registry)?;
@@ -72,6 +73,8 @@ pub async fn run_through(
     let parts = controllers::build(&mut platform);
     let cache = platform.into_cache();
     let synced = cache.syncing();
+    // Set once, here.
+    let _ = contact.set(cache.contact());
     tasks.spawn("cache", cache.run(stop.clone()));
     let telling = stop.clone();
     tasks.spawn("events", async move {

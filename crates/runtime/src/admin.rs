@@ -3,7 +3,8 @@
 //! - Health and readiness are lists of named checks ([`Checks`]).
 //! - `/metrics` is Prometheus text.
 //! - `/debug/pprof/` says that there is no Go profiler here.
-//! - `/debug/plan/` says what controllers would do with an object ([`Plans`]).
+//! - `/debug/plan/` says what controllers would do with an object ([`Plans`]), to who is on the same machine.
+//! - Nobody can keep others from being answered: connections are short, and there are never too many.
 //! - Each address comes from a flag. One that cannot be used is an error that names the flag and the port.
 
 mod checks;

@@ -4,11 +4,15 @@
 //!   immutable `Arc` that everybody else reads, never a copy.
 //! - Objects are found by namespace and name, and through the [`Index`]es that the kind declares.
 //! - Big kinds are kept as *projections*: types that declare only the fields our decisions read. The parser skips the rest.
+//! - No call waits without end: an answer that does not come in time is a failure, and is asked for again. [`Cache::contact`] tells how long ago the
+//!   API server was heard of.
+//! - A list is read object by object while it arrives, so that big objects do not need memory all at once.
 //! - A watch that breaks is resumed; a watch that fell behind (410) becomes a new list. A list replaces object by object and
 //!   at its end removes what it did not contain, so deletions are seen even when they happened while nobody watched.
 //! - A kind that the server does not serve (its CRD is missing) is asked for again and again, and appears when its CRD comes.
 //! - An object that cannot be read is counted, named once in the log, and left out. When an older version of it is known, that
-//!   one stays until the object can be read again or is gone: unreadable must not look like deleted.
+//!   one stays until the object can be read again or is gone. Unreadable must not look like absent: its metadata is kept, and
+//!   [`Store::unreadable_in`] tells who has to reckon with such objects.
 //! - [`Store::subscribe`] hands every change as a pair (old, new) to a function that turns it into work.
 //! - [`Store::position`] says how far the store has come; [`crate::expectations`] are built on it.
 //!
@@ -37,14 +41,18 @@
 //! # }
 //! ```
 
+mod contact;
 mod decode;
 mod index;
 mod kind;
+mod list_watch;
 mod metrics;
+mod page;
 mod reflect;
 mod shelf;
 mod store;
 mod sync;
+mod unreadable;
 
 use std::time::Duration;
 
@@ -55,11 +63,13 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub use contact::Contact;
 pub use index::{Index, Keys, uid_key};
 pub use kind::{Kind, Named, Version};
 pub use store::{Change, Event, Origin, Position, Store};
 pub use sync::{NotSynced, SyncState, Syncing};
 
+use contact::LastHeard;
 use metrics::CacheMetrics;
 
 /// How the cache works; the defaults are right for the manager.
@@ -73,6 +83,8 @@ pub struct CacheOptions {
     pub first_pause: Duration,
     /// Longest pause after a failed list or watch.
     pub longest_pause: Duration,
+    /// How long the API server may take to answer, and then to go on with its answer.
+    pub deadline: Duration,
 }
 
 impl Default for CacheOptions {
@@ -82,6 +94,7 @@ impl Default for CacheOptions {
             resync: Some(Duration::from_hours(10)),
             first_pause: Duration::from_millis(200),
             longest_pause: Duration::from_secs(10),
+            deadline: Duration::from_secs(30),
         }
     }
 }
@@ -92,6 +105,7 @@ pub struct Cache {
     options: CacheOptions,
     metrics: CacheMetrics,
     syncing: Syncing,
+    contact: Contact,
     reflectors: Vec<(String, BoxFuture<'static, ()>)>,
     stop: CancellationToken,
 }
@@ -104,6 +118,7 @@ impl Cache {
             options,
             metrics: CacheMetrics::new(registry)?,
             syncing: Syncing::default(),
+            contact: Contact::default(),
             reflectors: Vec::new(),
             stop: CancellationToken::new(),
         })
@@ -117,8 +132,11 @@ impl Cache {
         let name = kind.resource().to_string();
         let metrics = self.metrics.of(&name);
         let store = Store::counting(kind, metrics.handler_panics.clone());
+        let heard = LastHeard::now();
         self.syncing.add(name.clone(), store.states());
-        let reflector = reflect::Reflector::new(self.client.clone(), store.clone(), self.options.clone(), metrics);
+        self.contact.add(name.clone(), heard.clone());
+        let reflector =
+            reflect::Reflector::new(self.client.clone(), store.clone(), self.options.clone(), metrics, heard);
         let stop = self.stop.clone();
         self.reflectors.push((name, Box::pin(reflector.run(stop))));
         store
@@ -127,6 +145,11 @@ impl Cache {
     /// Tells when the first lists are complete.
     pub fn syncing(&self) -> Syncing {
         self.syncing.clone()
+    }
+
+    /// Tells how long ago the API server was heard of.
+    pub fn contact(&self) -> Contact {
+        self.contact.clone()
     }
 
     /// Watches until `stop`. An end before that is an error: a cache that stands still must not be read.

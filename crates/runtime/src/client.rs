@@ -4,9 +4,11 @@
 //! service account, `~/.kube/config`. The server's version is read once, which is also the proof that the server is there.
 //! A server that has some of our kinds in an older version only is spoken to in that one: see [`reach`].
 
+mod dial;
 mod older;
 mod version;
 
+pub(crate) use dial::dial;
 pub use version::ServerVersion;
 
 use crate::error::with_causes;
@@ -59,11 +61,11 @@ pub async fn config(kubeconfig: &str, user_agent: &str) -> Result<Config, Connec
 /// Connects and asks the server what it is.
 pub async fn connect(config: Config) -> Result<(Client, ServerVersion), ConnectError> {
     let server = config.cluster_url.to_string();
-    let client = Client::try_from(config).map_err(|source| ConnectError::Unusable {
+    let builder = dial(&config).map_err(|source| ConnectError::Unusable {
         server: server.clone(),
         source,
     })?;
-    reach(client, server).await
+    reach(builder.build(), server).await
 }
 
 /// Asks the server for its version and for the versions of our kinds; `server` is its address, for the message. The client that comes back speaks

@@ -4,7 +4,8 @@
 //! - Each key in flight has a task of its own; at most as many as the controller has workers.
 //! - A reconcile has a deadline. One that panics is counted, logged and tried again later; the others do not notice.
 //! - Success forgets earlier failures, and the reconcile may ask to be woken after a while.
-//! - After a failure the class of the error says what happens, see [`crate::error`].
+//! - After a failure the class of the error says what happens, see [`crate::error`]. A reconcile that failed in part keeps its timers: whatever is first
+//!   wakes it.
 //! - When the process stops, nothing new is begun and what is in flight is waited for.
 //!
 //! ```no_run
@@ -55,10 +56,11 @@ use crate::queue::{Priority, Queue, Taken};
 use crate::resource::ObjectKey;
 use metrics::Meter;
 
-/// What a successful reconcile asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a reconcile asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     wake_after: Option<Duration>,
+    error: Option<Error>,
 }
 
 impl Outcome {
@@ -71,6 +73,15 @@ impl Outcome {
     pub fn wake_after(delay: Duration) -> Self {
         Self {
             wake_after: Some(delay),
+            error: None,
+        }
+    }
+
+    /// Some of it failed. If there is a time to look again, it counts as well; but "at once" is not before a second has passed.
+    pub fn failed(error: Error, wake_after: Option<Duration>) -> Self {
+        Self {
+            wake_after: wake_after.map(|delay| delay.max(AT_ONCE_AFTER_FAILURE)),
+            error: Some(error),
         }
     }
 }
@@ -88,6 +99,10 @@ pub struct Controller {
 
 /// Longest time for one reconcile. Far more than any should need: it is there for the one that hangs.
 const DEADLINE: Duration = Duration::from_mins(10);
+/// Soonest look at a key that failed, but for its back-off.
+const AT_ONCE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// Longest pause after a refusal: nobody tells us when a quota, a right or a policy has changed.
+const RETRY_DENIED: Duration = Duration::from_secs(10);
 /// When a request is wrong in itself, only a change helps. One late retry, in case the change was not ours to see.
 const RETRY_PERMANENT: Duration = Duration::from_mins(15);
 
@@ -193,16 +208,17 @@ impl Controller {
     /// Decides what comes next for a key.
     fn settle(&self, taken: &Taken<ObjectKey>, result: Result<Outcome, Error>) -> End {
         let (key, priority) = (taken.key(), taken.priority());
-        let error = match result {
-            Ok(outcome) => {
-                self.queue.forget(key);
-                let Some(delay) = outcome.wake_after else {
-                    return End::Success;
-                };
-                self.queue.add_after(key.clone(), Priority::Change, delay);
-                return End::RequeueAfter;
-            }
-            Err(error) => error,
+        let Outcome { wake_after, error } = result.unwrap_or_else(|error| Outcome::failed(error, None));
+        if let Some(delay) = wake_after {
+            self.queue.add_after(key.clone(), Priority::Change, delay);
+        }
+        let Some(error) = error else {
+            self.queue.forget(key);
+            return if wake_after.is_some() {
+                End::RequeueAfter
+            } else {
+                End::Success
+            };
         };
         match error.class() {
             Class::Conflict | Class::Gone => {
@@ -211,7 +227,12 @@ impl Controller {
                 End::Requeue
             }
             Class::Transient | Class::Denied => {
-                let pause = self.queue.add_limited(key.clone(), priority);
+                let longest = if error.class() == Class::Denied {
+                    RETRY_DENIED
+                } else {
+                    Duration::MAX
+                };
+                let pause = self.queue.add_limited_within(key.clone(), priority, longest);
                 tracing::warn!(controller = self.name, %key, ?pause, class = error.class().as_str(), "{error}");
                 self.meter.errors.inc();
                 End::Error

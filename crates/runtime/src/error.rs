@@ -5,8 +5,8 @@
 //! | [`Class::Transient`] | no answer, a timeout, 429, 401, 5xx | tries again with back-off |
 //! | [`Class::Conflict`] | the object changed meanwhile, or exists already | tries again soon, quietly: the cache will know more |
 //! | [`Class::Gone`] | the object or its namespace is no more | the same |
-//! | [`Class::Denied`] | no right, quota, admission or a disruption budget said no | tries again with back-off |
-//! | [`Class::Permanent`] | the request itself is wrong | waits for a change, with one late retry |
+//! | [`Class::Denied`] | no right, quota, admission or a disruption budget said no | tries again with back-off, every ten seconds in the end |
+//! | [`Class::Permanent`] | the request itself is wrong, or about something this server does not have | waits for a change, with one late retry |
 //!
 //! The server's own message is always kept: it is the best text a user can get.
 
@@ -109,7 +109,12 @@ impl Error {
 
     /// True when the server has more to do than it can.
     pub(crate) fn is_overload(&self) -> bool {
-        self.timed_out || (self.class == Class::Transient && matches!(self.code, 429 | 503 | 504))
+        self.class == Class::Transient && matches!(self.code, 429 | 503)
+    }
+
+    /// True when it took too long, which may be the server's doing or that of a webhook which it asks.
+    pub(crate) fn is_timeout(&self) -> bool {
+        self.timed_out
     }
 
     /// True when the server has answered.
@@ -142,7 +147,7 @@ impl Error {
             message,
             code,
             timed_out: false,
-            may_have_applied: answered_too_late(code),
+            may_have_applied: answered_too_late(code) && !answer.message.contains(WEBHOOK_FAILED),
             reason: answer.reason,
             retry_after: asked.map(Duration::from_secs).or(retry_after),
         }
@@ -169,6 +174,9 @@ impl Error {
     }
 }
 
+/// How the API server says that a webhook did not answer. It asks webhooks before it stores anything.
+const WEBHOOK_FAILED: &str = "failed calling webhook";
+
 /// The part of a `Status` that decides the class.
 #[derive(Default, Deserialize)]
 struct Answer {
@@ -182,6 +190,8 @@ struct Answer {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Details {
+    #[serde(default)]
+    name: String,
     causes: Option<Vec<Cause>>,
     retry_after_seconds: Option<u64>,
 }
@@ -198,9 +208,16 @@ impl Answer {
         causes.into_iter().any(|cause| cause.reason == reason)
     }
 
-    /// A webhook may refuse with any code it likes; the server's wording is what all refusals share.
-    fn refused_by_webhook(&self) -> bool {
-        self.message.starts_with("admission webhook ") && self.message.contains(" denied the request")
+    /// A webhook or policy may refuse with any code it likes; the server's wording is what all refusals share.
+    fn refused_by_admission(&self) -> bool {
+        let by_webhook = self.message.starts_with("admission webhook ") && self.message.contains(" denied the request");
+        by_webhook
+            || self.message.contains(": ValidatingAdmissionPolicy '") && self.message.contains(" denied request: ")
+    }
+
+    /// Not the object is missing, but what was asked of it: an older server has no `resize`, a newer one with the feature turned off neither.
+    fn is_about_no_object(&self) -> bool {
+        self.reason == "NotFound" && self.details.as_ref().is_none_or(|details| details.name.is_empty())
     }
 }
 
@@ -209,10 +226,11 @@ fn class(code: u16, answer: &Answer) -> Class {
     if answer.caused_by("NamespaceTerminating") {
         return Class::Gone;
     }
-    if answer.refused_by_webhook() || answer.caused_by("DisruptionBudget") {
+    if answer.refused_by_admission() || answer.caused_by("DisruptionBudget") {
         return Class::Denied;
     }
     match code {
+        404 if answer.is_about_no_object() => Class::Permanent,
         404 | 410 => Class::Gone,
         409 => Class::Conflict,
         403 => Class::Denied,
@@ -249,9 +267,11 @@ mod tests {
     use serde_json::json;
 
     fn answer(code: u16, reason: &str, message: &str, cause: &str) -> Error {
+        // As the server does it: what is about an object names it.
+        let name = message.split('"').nth(1);
         let body = json!({
             "kind": "Status", "code": code, "reason": reason, "message": message,
-            "details": { "causes": [{ "reason": cause, "message": "m" }] },
+            "details": { "name": name.unwrap_or_default(), "causes": [{ "reason": cause, "message": "m" }] },
         });
         Error::from_answer(code, body.to_string().as_bytes(), None)
     }
@@ -259,6 +279,7 @@ mod tests {
     #[test]
     fn given_answers_of_the_server_then_the_class_says_what_to_do() {
         let denied = "admission webhook \"x.io\" denied the request: no";
+        let policy = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";
         for (code, reason, message, cause, class) in [
             (409, "Conflict", "changed", "", Class::Conflict),
             (409, "AlreadyExists", "exists", "", Class::Conflict),
@@ -277,6 +298,14 @@ mod tests {
                 "metadata.uid: Invalid value: \"u\"",
                 "",
                 Class::Conflict,
+            ),
+            (422, "Invalid", policy, "", Class::Denied),
+            (
+                404,
+                "NotFound",
+                "the server could not find the requested resource",
+                "",
+                Class::Permanent,
             ),
             (401, "Unauthorized", "token", "", Class::Transient),
             (413, "RequestEntityTooLarge", "big", "", Class::Permanent),
@@ -311,5 +340,9 @@ mod tests {
         let error = Error::from_answer(429, body.as_bytes(), None);
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
         assert!(!error.may_have_applied(), "429 is said before anything is done");
+        let body = json!({ "message": "Internal error occurred: failed calling webhook \"m\": no endpoints", "reason": "InternalError" });
+        let error = Error::from_answer(500, body.to_string().as_bytes(), None);
+        assert_eq!(error.class(), Class::Transient);
+        assert!(!error.may_have_applied(), "webhooks are asked before anything is done");
     }
 }

@@ -6,14 +6,16 @@
 //! - A create or change is visible when the cache has seen its resourceVersion or a later one, or when a list that was begun after
 //!   the write is complete.
 //! - A deletion is visible when the object is gone, is being deleted, or is another one of the same name.
-//! - A write whose answer was lost may have happened or not. It is waited for as well, but only for a few seconds.
+//! - A write whose answer was lost may have happened or not. It is waited for as well, but only for a few seconds. A create is waited for until the
+//!   server has been heard of since: a cache that stands still cannot say that there is nothing. Where nothing ever changes that is when the watch is opened
+//!   again, after two minutes at the latest.
 //!
 //! The change that makes a write visible need not be one that wakes the controller: a claim that was handed to its Pod is no longer its
 //! business. So whoever waits asks again after a second at the latest.
 //!
-//! As the cache always moves on (a broken watch is resumed or becomes a new list), nothing can wait for ever. If it takes longer than
-//! `--expectation-timeout` all the same, that is reported once and the expectation is dropped: a decision on an old view is kept
-//! harmless by the preconditions of each write.
+//! As the cache moves on sooner or later (a broken watch is resumed or becomes a new list, and a process whose cache stands still for minutes is started
+//! anew), nothing can wait for ever. If it takes longer than `--expectation-timeout` all the same, that is reported once. It is waited for nevertheless:
+//! whoever creates again what was only not seen has it twice. With the gate `ForceDeleteTimeoutExpectationGate` a CloneSet goes on without.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -43,7 +45,10 @@ impl<K: Send + Sync + 'static> View for Store<K> {
     }
 
     fn seen(&self, namespace: &str, name: &str) -> Option<Version> {
-        self.get(namespace, name).map(|object| self.version(&object))
+        match self.unreadable(namespace, name) {
+            Some(head) => Some((&head.metadata).into()),
+            None => self.get(namespace, name).map(|object| self.version(&object)),
+        }
     }
 }
 
@@ -72,15 +77,19 @@ pub struct Expectations {
     pending: Mutex<HashMap<ObjectKey, Vec<Pending>>>,
     overdue: IntCounterVec,
     leaks: Option<IntCounterVec>,
+    forces: bool,
 }
 
 struct Pending {
     view: Arc<dyn View>,
     object: ObjectKey,
     write: Write,
-    /// The last list that was begun when the write was done: it may not contain it.
-    list_begun: u32,
+    /// How far the view had come when the write was done. The last list that was begun then may not contain it.
+    from: Position,
     since: Instant,
+    /// When it was first noticed that the view had moved.
+    moved: Option<Instant>,
+    is_reported: bool,
 }
 
 enum Write {
@@ -96,6 +105,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long a write is waited for of which nobody knows whether it happened.
 const UNSURE: Duration = Duration::from_secs(5);
+
+/// What happened before a watch was opened is told within this time.
+const A_MOMENT: Duration = Duration::from_millis(500);
 
 /// The counter of all expectations of a process.
 #[derive(Clone, Debug)]
@@ -125,7 +137,15 @@ impl Expectations {
             pending: Mutex::default(),
             overdue: metrics.0.clone(),
             leaks: None,
+            forces: false,
         }
+    }
+
+    /// Goes on without what does not become visible in time, instead of waiting for it.
+    #[must_use]
+    pub fn forcing(mut self, forces: bool) -> Self {
+        self.forces = forces;
+        self
     }
 
     /// Counts creations and deletions that do not become visible in time here as well, by the key they were for: its labels are
@@ -173,11 +193,13 @@ impl Expectations {
 
     fn remember<V: View + Clone + 'static>(&self, key: &ObjectKey, view: &V, object: ObjectKey, write: Write) {
         let pending = Pending {
-            list_begun: view.position().list_begun,
+            from: view.position(),
             view: Arc::new(view.clone()),
             object,
             write,
             since: Instant::now(),
+            moved: None,
+            is_reported: false,
         };
         if !pending.visible() {
             self.pending.lock().entry(key.clone()).or_default().push(pending);
@@ -190,7 +212,10 @@ impl Expectations {
         let Some(pending) = all.get_mut(key) else {
             return Visible::All;
         };
-        pending.retain(|each| !each.visible() && !self.is_overdue(key, each));
+        pending.retain_mut(|each| {
+            each.note_moves();
+            !each.visible() && !self.gives_up(key, each)
+        });
         let Some(oldest) = pending.iter().min_by_key(|each| each.since) else {
             all.remove(key);
             return Visible::All;
@@ -202,6 +227,7 @@ impl Expectations {
             ask_after: pending
                 .iter()
                 .map(|each| each.patience(self.timeout))
+                .filter(|patience| !patience.is_zero())
                 .fold(ASK_AGAIN, Duration::min),
         }
     }
@@ -211,14 +237,25 @@ impl Expectations {
         self.pending.lock().remove(key);
     }
 
-    fn is_overdue(&self, key: &ObjectKey, pending: &Pending) -> bool {
-        let age = pending.since.elapsed();
+    /// Whether a write is not waited for any more. One that takes too long is reported.
+    fn gives_up(&self, key: &ObjectKey, pending: &mut Pending) -> bool {
         if !pending.patience(self.timeout).is_zero() {
             return false;
         }
-        if pending.write.is_unsure() {
-            return true;
+        if !pending.write.is_unsure() && !std::mem::replace(&mut pending.is_reported, true) {
+            self.report(key, pending);
         }
+        match pending.write {
+            Write::MaybeDeleted { .. } => true,
+            Write::MaybeCreated | Write::Deleted { .. } => self.forces || pending.has_moved(),
+            // Without a version only the object itself can tell, and it may have gone again.
+            Write::Created { version, .. } | Write::Changed { version, .. } => {
+                self.forces || (version == 0 && pending.has_moved())
+            }
+        }
+    }
+
+    fn report(&self, key: &ObjectKey, pending: &Pending) {
         self.overdue.with_label_values(&[&self.controller]).inc();
         if let Some(leaks) = self
             .leaks
@@ -227,9 +264,16 @@ impl Expectations {
         {
             leaks.with_label_values(&[&key.namespace, &key.name]).inc();
         }
+        let (age, what) = (
+            pending.since.elapsed(),
+            if self.forces {
+                "going on without"
+            } else {
+                "waiting for it"
+            },
+        );
         tracing::warn!(controller = self.controller, %key, object = %pending.object, ?age,
-                       "the cache does not show a write of ours; going on without");
-        true
+                       "the cache does not show a write of ours; {what}");
     }
 }
 
@@ -250,9 +294,23 @@ impl Pending {
         whole.saturating_sub(self.since.elapsed())
     }
 
+    /// Notes that the server was heard of since the write. That a list was begun does not mean that it is answered.
+    fn note_moves(&mut self) {
+        let position = self.view.position();
+        let heard = |position: &Position| (position.version, position.list_done, position.reached);
+        if self.moved.is_none() && heard(&position) != heard(&self.from) {
+            self.moved = Some(Instant::now());
+        }
+    }
+
+    /// Whether the server was heard of, and has had a moment to tell of what happened before.
+    fn has_moved(&self) -> bool {
+        self.moved.is_some_and(|moved| moved.elapsed() >= A_MOMENT)
+    }
+
     fn visible(&self) -> bool {
         let position = self.view.position();
-        if position.list_done > self.list_begun {
+        if position.list_done > self.from.list_begun {
             return true;
         }
         let seen = self.view.seen(&self.object.namespace, &self.object.name);

@@ -1,7 +1,8 @@
 //! The command line as people who run Kubernetes components know it.
 //!
 //! - Flags are long, with two dashes: `--name=value` or `--name value`.
-//! - A boolean may stand alone: `--name` means `--name=true`. A value needs the equals sign.
+//! - A boolean may stand alone: `--name` means `--name=true`. A value needs the equals sign: in `--name false` the second word is none, and is passed over
+//!   with a notice, as Go's flags do without one.
 //! - A flag given twice: the last one counts.
 //! - Durations are written `15s`, `2m`, `1h30m`, `5ms`.
 //! - Addresses are written `:8080`, `localhost:8090`, `[::1]:8080`; `0` or nothing means "do not listen".
@@ -24,9 +25,43 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
+    Ok(parse_with_notices(args)?.0)
+}
+
+/// The same, with what the user should be told of it.
+pub fn parse_with_notices<T, I>(args: I) -> Result<(T, Vec<String>), clap::Error>
+where
+    T: CommandFactory + FromArgMatches,
+    I: IntoIterator,
+    I::Item: Into<OsString> + Clone,
+{
     let mut command = command::<T>();
+    let (args, notices) = without_stray_booleans(&command, args.into_iter().map(Into::into));
     let matches = command.try_get_matches_from_mut(args)?;
-    T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let parsed = T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((parsed, notices))
+}
+
+/// Leaves out the words `true` and `false` after a flag that does not take the next word.
+fn without_stray_booleans(command: &Command, args: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
+    let is_boolean = |word: &OsString| {
+        let name = word.to_str().and_then(|word| word.strip_prefix("--"));
+        let mut flags = command.get_arguments().filter(|arg| arg.get_long() == name);
+        name.is_some() && flags.any(clap::Arg::is_require_equals_set)
+    };
+    let (mut kept, mut notices): (Vec<OsString>, Vec<String>) = (Vec::new(), Vec::new());
+    for word in args {
+        match kept.last().filter(|last| is_boolean(last)) {
+            Some(flag) if word.to_str().is_some_and(|word| parse_bool(word).is_ok()) => {
+                let (flag, word) = (flag.to_string_lossy(), word.to_string_lossy());
+                notices.push(format!(
+                    "{flag} {word}: the value of a boolean needs an equals sign; {word:?} is passed over and {flag} counts as true"
+                ));
+            }
+            _ => kept.push(word),
+        }
+    }
+    (kept, notices)
 }
 
 /// The definition of a command line, turned into the style above.
@@ -104,9 +139,22 @@ mod tests {
             sample(&["--on", "--off=T"]).map(|s| (s.on, s.off)).ok(),
             Some((true, true))
         );
-        // Without the equals sign the value would be a stray word that silently means nothing: say so instead.
-        assert!(sample(&["--on", "false"]).is_err());
         assert!(sample(&["--on=maybe"]).is_err());
+        assert!(sample(&["--on", "maybe"]).is_err());
+    }
+
+    #[test]
+    fn given_a_boolean_and_its_value_as_two_words_then_the_second_means_nothing_and_that_is_told() {
+        let words = [
+            "sample", "--on", "false", "--off", "0", "--count", "1", "--many", "true",
+        ];
+        let (read, notices): (Sample, _) = parse_with_notices(words).expect("valid");
+        assert_eq!(
+            (read.on, read.off, read.count, read.many),
+            (true, true, 1, vec!["true".to_owned()])
+        );
+        assert_eq!(notices.len(), 2, "{notices:?}");
+        assert!(notices[0].starts_with("--on false: "), "{notices:?}");
     }
 
     #[test]

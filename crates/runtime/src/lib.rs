@@ -16,7 +16,7 @@
 //! # use kruise_runtime::{cache::*, controller::*, events, lease::*, queue::*, requests::RequestMetrics, writer::*};
 //! # async fn manager(config: kube::Config, registry: prometheus::Registry, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
 //! let requests = RequestMetrics::new(&registry)?;
-//! let client = requests.client(config.clone())?;
+//! let client = requests.client(&config)?;
 //! let mut tasks = Tasks::new(stop.clone());
 //!
 //! let mut cache = Cache::new(client.clone(), CacheOptions::default(), &registry)?;
@@ -35,7 +35,7 @@
 //! // The lease has connections of its own.
 //! let which = LeaseOptions::new("kruise-manager", "kruise-system", "kruise-manager");
 //! let gauges = LeaseMetrics::new(&registry, "kruise-manager")?;
-//! let lease = Lease::new(requests.client(config)?, which, gauges, writes.clone())?.record_events(&recorder);
+//! let lease = Lease::new(requests.client(&config)?, which, gauges, writes.clone())?.record_events(&recorder);
 //! let leadership = lease.leadership();
 //! tasks.spawn("lease", lease.run(stop.clone()));
 //! let writer = Writer::new(client, leadership.clone(), options(), writes);

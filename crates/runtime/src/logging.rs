@@ -2,10 +2,12 @@
 //!
 //! - `--v=N` is the only flag that changes how much is said: 0–3 informs, 4 (what the chart sets) adds the decisions of
 //!   kruise itself, 5 adds every step of kruise, 6 and more adds the client library, 10 everything.
-//! - The format is `text` or `json`, one line per entry on standard error.
+//! - The format is `text` or `json`, one line per entry on standard error. JSON has the keys of Kubernetes' own components, see [`json`].
+//! - What users wrote into their objects is logged from 5 on only.
 //! - The other klog flags are accepted, so that existing manifests start, and ignored: there is one stream, and files are
 //!   the business of the container runtime.
 
+mod json;
 mod klog;
 
 pub use klog::KlogFlags;
@@ -47,7 +49,7 @@ pub fn start(verbosity: i32, format: Format) -> Result<(), LoggingError> {
     let lines = fmt::layer().with_writer(io::stderr);
     let lines = match format {
         Format::Text => lines.with_ansi(false).boxed(),
-        Format::Json => lines.json().flatten_event(true).boxed(),
+        Format::Json => lines.event_format(json::Entries).boxed(),
     };
     tracing_subscriber::registry()
         .with(lines.with_filter(filter(verbosity)))

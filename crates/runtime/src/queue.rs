@@ -70,8 +70,13 @@ where
 
     /// Adds a key whose work failed, after a pause that grows with each failure. Returns the pause.
     pub fn add_limited(&self, key: T, priority: Priority) -> Duration {
+        self.add_limited_within(key, priority, Duration::MAX)
+    }
+
+    /// The same, with a pause of its own that is not longer than this. The bucket for all failures counts all the same.
+    pub fn add_limited_within(&self, key: T, priority: Priority, longest: Duration) -> Duration {
         self.0.meter.retries.inc();
-        self.change(|state, now| state.add_limited(key, priority, now))
+        self.change(|state, now| state.add_limited(key, priority, longest, now))
     }
 
     /// Forgets the failures of a key.

@@ -1,14 +1,24 @@
-//! Counting every request to the API server, whoever sends it.
+//! Every request to the API server, whoever sends it: it is counted, and it does not wait for ever.
+//!
+//! The server itself gives up on whatever takes longer than a minute, and a watch is answered at once. So an answer that has not begun by then never will:
+//! the connection is dead. Who wants it sooner sets a deadline of its own.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Request, Response};
-use kube::client::{Body, ClientBuilder};
+use kube::client::Body;
 use kube::{Client, Config};
 use prometheus::{IntCounterVec, Opts, Registry};
-use tower::{Layer, Service};
+use tokio::time::timeout;
+use tower::{BoxError, Layer, Service};
+
+use crate::client::dial;
+
+/// When an answer has to begin.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(65);
 
 /// The published counter of requests.
 #[derive(Clone, Debug)]
@@ -29,7 +39,7 @@ impl RequestMetrics {
     }
 
     /// A client whose requests are counted. Each one has connections of its own.
-    pub fn client(&self, config: Config) -> kube::Result<Client> {
+    pub fn client(&self, config: &Config) -> kube::Result<Client> {
         let host = config
             .cluster_url
             .authority()
@@ -38,7 +48,7 @@ impl RequestMetrics {
             requests: self.0.clone(),
             host,
         };
-        Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
+        Ok(dial(config)?.with_layer(&layer).build())
     }
 }
 
@@ -66,27 +76,30 @@ struct Counting<S> {
 
 impl<S, B> Service<Request<Body>> for Counting<S>
 where
-    S: Service<Request<Body>, Response = Response<B>>,
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
     S::Future: Send + 'static,
 {
     type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let method = request.method().clone();
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let CountRequests { requests, host } = self.count.clone();
         let answer = self.inner.call(request);
         async move {
-            let answer = answer.await;
+            let answer = timeout(ANSWERED_WITHIN, answer)
+                .await
+                .unwrap_or_else(|_| Err(format!("no answer within {ANSWERED_WITHIN:?}").into()));
             // client-go calls it so when there was no answer.
             let code = answer
                 .as_ref()
                 .map_or("<error>".to_owned(), |answer| answer.status().as_u16().to_string());
+            tracing::trace!(%method, %uri, code, "asked the API server");
             requests
                 .with_label_values(&[code.as_str(), host.as_str(), method.as_str()])
                 .inc();
@@ -115,7 +128,7 @@ mod tests {
         let registry = Registry::new();
         let metrics = RequestMetrics::new(&registry).expect("metrics");
         let config = Config::new(format!("http://{host}").parse().expect("an address"));
-        let client = metrics.client(config.clone()).expect("a client");
+        let client = metrics.client(&config).expect("a client");
         for path in ["/good", "/good", "/bad"] {
             let request = Request::get(path).body(Vec::new()).expect("a request");
             let _ = client.request_text(request).await;
@@ -125,7 +138,7 @@ mod tests {
         // A client of its own, as the first one's connections may outlive the server's task.
         let unreachable = Config::new("http://127.0.0.1:1".parse().expect("an address"));
         let request = Request::get("/good").body(Vec::new()).expect("a request");
-        let lonely = metrics.client(unreachable).expect("a client");
+        let lonely = metrics.client(&unreachable).expect("a client");
         lonely.request_text(request).await.expect_err("nobody is there");
         let text = crate::metrics::render(&registry).expect("text");
         for (code, host, count) in [

@@ -6,7 +6,7 @@
 //! - Nothing is written without the right to write ([`Leadership`]), which is looked at right before the call is sent, and no call
 //!   outlasts the lease.
 //! - Nothing is tried again here. The error has a class, and the queue decides.
-//! - How many calls are under way at the same time follows what the server can take; `--rest-config-qps` and
+//! - How many calls are under way at the same time follows what the server can take, and no controller is left without; `--rest-config-qps` and
 //!   `--rest-config-burst` limit each controller on top when they are given.
 //! - In a dry run the server checks everything and stores nothing.
 
@@ -35,7 +35,7 @@ use crate::error::{Error, with_causes};
 use crate::lease::Leadership;
 use crate::queue::limit::Bucket;
 use crate::resource::Resource;
-use pace::{Answered, Pace};
+use pace::{Answered, Floor, Pace};
 use request::Call;
 
 /// How a writer works.
@@ -87,6 +87,7 @@ struct Inner {
     agent: HeaderValue,
     bucket: Option<Mutex<Bucket>>,
     pace: Arc<Pace>,
+    floor: Floor,
     metrics: WriterMetrics,
 }
 
@@ -103,6 +104,7 @@ impl Writer {
             bucket: bucket(&options),
             options,
             pace,
+            floor: Floor::new(),
             metrics,
         }))
     }
@@ -119,6 +121,7 @@ impl Writer {
             agent: agent(&format!("{}/{controller}", this.options.component)),
             bucket: bucket(&this.options),
             pace: this.pace.clone(),
+            floor: Floor::new(),
             metrics: this.metrics.clone(),
         }))
     }
@@ -172,23 +175,23 @@ impl Writer {
         if let Some(wait) = wait {
             tokio::time::sleep(wait).await;
         }
-        let slot = this.pace.begin().await;
+        let slot = this.pace.begin(&this.floor).await;
         let began = Instant::now();
         let result = self.send(call).await;
+        let took = began.elapsed();
         let answered = match &result {
-            Ok(_) => Answered::In(began.elapsed()),
             Err(error) if error.is_overload() => Answered::Overloaded(error.retry_after()),
-            Err(error) if error.was_answered() => Answered::In(began.elapsed()),
-            Err(_) => Answered::Nothing,
+            Err(error) if !error.was_answered() && !error.is_timeout() => Answered::Nothing,
+            _ => Answered::In((verb, resource.clone()), took),
         };
         slot.end(answered);
         this.metrics.limit.set(this.pace.limit() as i64);
         let label = result.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
-        let took = result
+        let measured = result
             .as_ref()
             .map_or_else(Error::was_answered, |_| true)
-            .then(|| began.elapsed());
-        this.metrics.wrote(&this.controller, verb, &resource, label, took);
+            .then_some(took);
+        this.metrics.wrote(&this.controller, verb, &resource, label, measured);
         result
     }
 

@@ -183,3 +183,48 @@ async fn given_a_connection_that_says_nothing_when_stopped_then_the_server_ends_
         "nobody listens any more"
     );
 }
+
+/// An address of this machine that is not the loopback; nothing where there is none.
+fn own_address() -> Option<std::net::IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent; the kernel only chooses the way.
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+#[tokio::test]
+async fn given_an_address_for_everybody_then_plans_are_shown_to_this_machine_only() {
+    let bind = parse_bind(":0").expect("address");
+    let listener = Listener::bind("--addr", &bind)
+        .await
+        .expect("free port")
+        .expect("listening");
+    let port = listener.address().expect("address").port();
+    let stop = CancellationToken::new();
+    let _stopped = stop.clone().drop_guard();
+    let router = pprof_router().merge(plan_router(Plans::default()));
+    tokio::spawn(listener.serve(router, stop));
+    let here = SocketAddr::from(([127, 0, 0, 1], port));
+    assert_eq!(get(here, "/debug/plan").await.0, 200);
+    if let Some(elsewhere) = own_address() {
+        let elsewhere = SocketAddr::new(elsewhere, port);
+        assert_eq!(get(elsewhere, "/debug/plan").await.0, 403);
+        assert_eq!(get(elsewhere, "/debug/plan/cloneset/n/web").await.0, 403);
+        assert_eq!(get(elsewhere, "/debug/pprof/").await.0, 200);
+    }
+}
+
+#[tokio::test]
+async fn given_hundreds_of_idle_connections_then_the_next_one_is_served_and_the_oldest_are_closed() {
+    let served = serve(Checks::ping().router("healthz")).await;
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        idle.push(TcpStream::connect(served.address).await.expect("a connection"));
+        if idle.len() % 50 == 0 {
+            assert_eq!(get(served.address, "/healthz").await.0, 200);
+        }
+    }
+    let mut byte = [0];
+    let oldest = timeout(LONG, idle[0].read(&mut byte)).await.expect("closed in time");
+    assert_eq!(oldest.unwrap_or(0), 0, "nothing but the end");
+}

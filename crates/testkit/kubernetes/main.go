@@ -29,7 +29,7 @@ func main() {
 	case "kube-scheduler":
 		command = scheduler.NewSchedulerCommand()
 	case "kubelet":
-		command = kubelet.NewKubeletCommand(context.Background())
+		command = kubeletCommand(kubelet.NewKubeletCommand)
 	case "kubectl":
 		command = kubectl.NewDefaultKubectlCommand()
 	default:
@@ -37,4 +37,16 @@ func main() {
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(command))
+}
+
+// Before Kubernetes 1.34 the kubelet's command takes no context.
+func kubeletCommand(construct any) *cobra.Command {
+	switch construct := construct.(type) {
+	case func() *cobra.Command:
+		return construct()
+	case func(context.Context) *cobra.Command:
+		return construct(context.Background())
+	default:
+		panic(fmt.Sprintf("the kubelet's command is made by a %T", construct))
+	}
 }

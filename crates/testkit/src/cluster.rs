@@ -19,9 +19,9 @@ use rustix::process::Signal;
 use crate::control_plane::{self, ControlPlane, Place, Ports};
 use crate::kubernetes::{DEFAULT_VERSION, Kubernetes};
 use crate::packages::{self, Install};
-use crate::paths;
 use crate::process::Processes;
 use crate::progress::Progress;
+use crate::{features, paths};
 
 /// Names the kubeconfig of a control plane with simulated nodes only.
 pub const KUBECONFIG: &str = "KRUISE_TEST_KUBECONFIG";
@@ -38,9 +38,15 @@ pub struct TestControlPlane {
 }
 
 impl TestControlPlane {
+    /// One of the version that the tests run on.
     pub fn start(progress: &Progress) -> Result<Self> {
+        Self::of_version(&features::version(), progress)
+    }
+
+    /// One of any version.
+    pub fn of_version(version: &str, progress: &Progress) -> Result<Self> {
         packages::ensure(packages::CONTROL_PLANE, false, Install::Allowed, progress)?;
-        let kubernetes = Kubernetes::provide(DEFAULT_VERSION, progress)?;
+        let kubernetes = Kubernetes::provide(version, progress)?;
         let folder = paths::state()?.join("tests").join(unused_name());
         control_plane::purge(&folder)?;
         fs::create_dir_all(&folder)?;

@@ -195,8 +195,6 @@ impl ControlPlane<'_> {
             "--use-service-account-credentials=true".into(),
             "--leader-elect=false".into(),
             "--secure-port=0".into(),
-            // Claims are served from a folder of the node.
-            "--enable-hostpath-provisioner=true".into(),
         ]);
         command.args(UNHURRIED);
         command

@@ -3,7 +3,7 @@
 //! [`Faults`] sits between kube's client and the API server. Give the program under test a client made here, say what should go wrong,
 //! and look at what it did. Chance comes from a seed, so a failure can be repeated.
 //!
-//! - [`Faults::inject`] makes chosen calls fail: refused by the server, applied with the answer lost, or late.
+//! - [`Faults::inject`] makes chosen calls fail: refused by the server, applied with the answer lost, late, or never answered.
 //! - [`Faults::crash_after_writes`] ends the program's world after its n-th write: the write happens, its answer does not arrive, and nothing
 //!   works afterwards. Start the program anew with new `Faults`, as the kubelet would.
 //! - [`Faults::cut_watches`], [`Faults::hold_watches`] and [`Faults::delay_watches`] disturb what the program sees.
@@ -47,6 +47,8 @@ pub enum Fault {
     LoseReply,
     /// It takes that much longer.
     Delay(Duration),
+    /// It goes into the void, as behind a load balancer that died silently: the server does nothing, and no answer ever comes.
+    Unanswered,
 }
 
 /// Which calls go wrong: all of the conditions have to hold.
@@ -290,7 +292,7 @@ impl Faults {
     fn fate(&self, call: &Call) -> Fate {
         let mut state = self.state();
         let fate = state.fate(call);
-        let reaches = !matches!(fate, Fate::Dead | Fate::Goes(Fault::Refuse(_)));
+        let reaches = !matches!(fate, Fate::Dead | Fate::Goes(Fault::Refuse(_) | Fault::Unanswered));
         if reaches {
             let key = (call.verb.to_owned(), call.resource.clone());
             *state.calls.entry(key).or_default() += 1;

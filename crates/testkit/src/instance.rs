@@ -21,7 +21,7 @@ use crate::packages::{self, Install};
 use crate::process::{Processes, wait_until};
 use crate::progress::Progress;
 use crate::registry::Registry;
-use crate::{image, paths, shell};
+use crate::{image, paths, shell, storage};
 
 /// What a cluster is to look like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +96,19 @@ impl Instance {
 
     pub fn registry(&self) -> Registry {
         Registry::new(&self.folder.join("registry"))
+    }
+
+    /// The programs of the version that the cluster was made with.
+    pub fn kubernetes(&self) -> Result<Kubernetes> {
+        let shape = self
+            .shape()
+            .with_context(|| format!("there is no cluster {}", self.name))?;
+        Kubernetes::provide(&shape.kubernetes, &Progress::quiet())
+    }
+
+    /// A folder of programs that fit this cluster, for its users' PATH.
+    pub fn programs(&self) -> PathBuf {
+        self.folder.join("bin")
     }
 
     /// A kubectl that talks to this cluster.
@@ -272,9 +285,9 @@ impl Instance {
                 registry.put(name, tag, &image)?;
             }
             registry.start(&self.processes, network)?;
-            let storage = self.folder.join("storage.json");
-            fs::write(&storage, STORAGE_CLASS)?;
-            shell::run(self.kubectl(kubernetes).args(["apply", "-f"]).arg(&storage))?;
+            let class = self.folder.join("storage.json");
+            fs::write(&class, storage::default_class().to_string())?;
+            shell::run(self.kubectl(kubernetes).args(["apply", "-f"]).arg(&class))?;
         }
         Ok(())
     }
@@ -360,9 +373,6 @@ pub struct Wanted {
 }
 
 const ROOM_FOR_A_CLUSTER: u64 = 1 << 30;
-
-const STORAGE_CLASS: &str = r#"{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "kubernetes.io/host-path",
-"metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}}"#;
 
 fn shape_in(folder: &Path) -> Option<Shape> {
     serde_json::from_slice(&fs::read(folder.join("cluster.json")).ok()?).ok()

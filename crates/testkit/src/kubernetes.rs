@@ -1,24 +1,38 @@
 //! Kubernetes and Helm, built once from the Go module proxy and kept in the cache folder by version.
 //!
 //! All of Kubernetes is one Go program that acts as the part it is called by (`kube-apiserver`, `kubelet`, `kubectl`, …).
-//! Helm is built in a module with the default Kubernetes' dependencies, so that the two share what is compiled.
+//! Every version is built with the Go toolchain it names itself, which comes from the module proxy, too: older ones do not
+//! compile with the Go of today. Helm is built in a module with the default Kubernetes' dependencies, so that the two share
+//! what is compiled.
+
+mod module;
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use crate::progress::{Progress, Step};
 use crate::{paths, shell};
+use module::GoModule;
 
 /// The version that the test suite runs on.
 pub const DEFAULT_VERSION: &str = "1.34.4";
 const HELM_VERSION: &str = "3.19.5";
 
-/// Versions that are known to work with the distribution's containerd, newest patch of each.
-const KNOWN: &[&str] = &["1.33.6", DEFAULT_VERSION, "1.35.4"];
+/// The patch release that a version without one means: the newest that can be had together with its parts and its Go toolchain.
+const KNOWN: &[&str] = &[
+    "1.24.17",
+    "1.26.11",
+    "1.27.4",
+    "1.28.15",
+    "1.29.15",
+    "1.30.14",
+    "1.32.5",
+    "1.33.13",
+    DEFAULT_VERSION,
+    "1.35.8",
+];
 
 const PARTS: &[&str] = &[
     "kube-apiserver",
@@ -40,18 +54,13 @@ pub struct Kubernetes {
 impl Kubernetes {
     /// Takes the programs from the cache, or builds them first.
     pub fn provide(version: &str, progress: &Progress) -> Result<Self> {
-        let version = full_version(version)?;
-        let folder = paths::cache()?.join("kubernetes").join(&version);
-        let built = Self {
-            version: version.clone(),
-            folder,
-        };
+        let built = Self::in_cache(version)?;
         if built.is_complete() {
             return Ok(built);
         }
         let _lock = lock(&built.folder)?;
         if !built.is_complete() {
-            progress.step(&format!("Building Kubernetes {version} (once)"), |step| {
+            progress.step(&format!("Building Kubernetes {} (once)", built.version), |step| {
                 built.build(step)
             })?;
         }
@@ -63,22 +72,25 @@ impl Kubernetes {
         self.folder.join("bin").join(name)
     }
 
+    /// Whether a version is in the cache.
+    pub fn is_built(version: &str) -> Result<bool> {
+        Ok(Self::in_cache(version)?.is_complete())
+    }
+
     /// Why a version that is not in the cache cannot be built here; none when it can.
     pub fn obstacle(version: &str) -> Result<Option<String>> {
+        let wanted = Self::in_cache(version)?;
+        Ok(if wanted.is_complete() {
+            None
+        } else {
+            obstacle_to_build(&wanted.folder)
+        })
+    }
+
+    fn in_cache(version: &str) -> Result<Self> {
         let version = full_version(version)?;
         let folder = paths::cache()?.join("kubernetes").join(&version);
-        Ok(
-            if (Self {
-                version,
-                folder: folder.clone(),
-            })
-            .is_complete()
-            {
-                None
-            } else {
-                obstacle_to_build(&folder)
-            },
-        )
+        Ok(Self { version, folder })
     }
 
     fn is_complete(&self) -> bool {
@@ -125,98 +137,14 @@ pub fn helm(progress: &Progress) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A Go module that depends on one Kubernetes version with all its staging parts.
-struct GoModule {
-    folder: PathBuf,
-}
-
-impl GoModule {
-    fn prepare(folder: &Path, version: &str) -> Result<Self> {
-        if let Some(obstacle) = obstacle_to_build(folder) {
-            bail!(obstacle);
-        }
-        fs::create_dir_all(folder)?;
-        let module = Self {
-            folder: folder.to_owned(),
-        };
-        let upstream = shell::run(&mut module.go(&["mod", "download", "-json", &format!("k8s.io/kubernetes@v{version}")]))
-            .context("the Go module proxy did not deliver Kubernetes; check the network or `go env GOPROXY` (what is built already stays usable)")?;
-        let download: serde_json::Value = serde_json::from_str(&upstream)?;
-        let manifest = fs::read_to_string(download["GoMod"].as_str().context("go mod download named no go.mod")?)?;
-        fs::write(folder.join("go.mod"), go_mod(&manifest, version)?)?;
-        Ok(module)
-    }
-
-    fn go(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("go");
-        command
-            .args(args)
-            .current_dir(&self.folder)
-            .env("GOTOOLCHAIN", "local")
-            .env("GOFLAGS", "-mod=mod -buildvcs=false");
-        command
-    }
-
-    /// Builds one package; returns the program, still in the module's folder.
-    fn build(&self, package: &str, stamp: &str, step: &Step) -> Result<PathBuf> {
-        step.at(0, 0, "downloading modules");
-        let packages = shell::run(&mut self.go(&["list", "-deps", package]))
-            .context("the Go module proxy did not deliver all modules; check the network or `go env GOPROXY`")?;
-        let total = packages.lines().count() as u64;
-        let program = self.folder.join("program");
-        let mut child = self
-            .go(&["build", "-v", "-ldflags", stamp, "-o", "program", package])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let mut said = Vec::new();
-        for line in BufReader::new(child.stderr.take().context("no standard error")?).lines() {
-            let line = line?;
-            said.push(line.clone());
-            step.at(said.len() as u64, total, &line);
-        }
-        if !child.wait()?.success() {
-            bail!("go build failed:\n{}", shell::tail(&said.join("\n"), 20));
-        }
-        Ok(program)
-    }
-}
-
 fn obstacle_to_build(folder: &Path) -> Option<String> {
     if shell::find("go").is_none() {
         return Some(
-            "Go is needed once to build Kubernetes and is not on the PATH: install Go 1.26 or newer".to_owned(),
+            "Go is needed once to build Kubernetes and is not on the PATH: install Go 1.21 or newer".to_owned(),
         );
     }
     paths::lacks_room(folder, ROOM_FOR_A_BUILD)
         .map(|lack| format!("{lack}: the build of Kubernetes needs that much once"))
-}
-
-/// The module file: Kubernetes, kubectl and Helm, with every staging part of Kubernetes at the matching version.
-fn go_mod(kubernetes: &str, version: &str) -> Result<String> {
-    let staging_version = version
-        .strip_prefix("1.")
-        .with_context(|| format!("{version} is not a 1.x version"))?;
-    let go = kubernetes
-        .lines()
-        .find(|line| line.starts_with("go "))
-        .context("Kubernetes' go.mod names no Go version")?;
-    let mut staging: Vec<&str> = kubernetes
-        .lines()
-        .filter_map(|line| line.trim().split_once(" v0.0.0"))
-        .filter(|(name, rest)| name.starts_with("k8s.io/") && (rest.is_empty() || rest.starts_with(' ')))
-        .map(|(name, _)| name)
-        .collect();
-    staging.sort_unstable();
-    staging.dedup();
-    let replaced: String = staging
-        .iter()
-        .map(|name| format!("\t{name} => {name} v0.{staging_version}\n"))
-        .collect();
-    Ok(format!(
-        "module kruise.local/kubernetes\n\n{go}\n\nrequire (\n\thelm.sh/helm/v3 v{HELM_VERSION}\n\tk8s.io/kubectl v0.{staging_version}\n\
-         \tk8s.io/kubernetes v{version}\n)\n\nreplace (\n{replaced})\n"
-    ))
 }
 
 /// `1.34` means the newest patch we know of; a full version is taken as it is.
@@ -261,20 +189,5 @@ mod tests {
         for bad in ["", "1", "1.x", "1.19", "1.2.3.4", "latest"] {
             assert!(full_version(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn given_the_upstream_module_then_every_staging_part_is_pinned_to_the_same_version() {
-        let upstream = "module k8s.io/kubernetes\n\ngo 1.24.0\n\nrequire (\n\tk8s.io/api v0.0.0\n\tk8s.io/klog/v2 v2.130.1\n\tk8s.io/utils v0.0.0-2025\n\tk8s.io/kubectl v0.0.0 // indirect\n)\n";
-        let ours = go_mod(upstream, "1.34.4").unwrap();
-        assert!(
-            ours.contains("k8s.io/api => k8s.io/api v0.34.4")
-                && ours.contains("k8s.io/kubectl => k8s.io/kubectl v0.34.4"),
-            "{ours}"
-        );
-        assert!(
-            !ours.contains("klog") && !ours.contains("utils") && ours.contains("\ngo 1.24.0\n"),
-            "{ours}"
-        );
     }
 }

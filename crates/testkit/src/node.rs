@@ -71,7 +71,9 @@ impl Node<'_> {
         }
         self.write_kubelet_config(&root)?;
         let kubelet = format!(
-            "exec {} --config={} --kubeconfig={} --hostname-override={} --node-ip={} --v=2",
+            // The runtime's socket is a flag, as kubelets before 1.27 do not know it in their configuration.
+            "exec {} --config={} --kubeconfig={} --container-runtime-endpoint=unix:///run/containerd/containerd.sock \
+             --hostname-override={} --node-ip={} --v=2",
             self.kubernetes.part("kubelet").display(),
             self.file("kubelet.json").display(),
             self.file("kubeconfig").display(),
@@ -207,7 +209,6 @@ impl Node<'_> {
             "authorization": {"mode": "Webhook"},
             "tlsCertFile": pki.file(&format!("{name}.crt")), "tlsPrivateKeyFile": pki.file(&format!("{name}.key")),
             "cgroupDriver": "cgroupfs", "cgroupRoot": cgroup_root, "enforceNodeAllocatable": [], "failCgroupV1": false, "failSwapOn": false,
-            "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "maxPods": 110, "serializeImagePulls": false, "makeIPTablesUtilChains": false,
             // Every node has the whole machine's disk and memory for its own: how full they are says nothing about the node,
             // and must neither end Pods nor throw away images.

@@ -25,7 +25,8 @@ impl Identity {
     /// Who has this process id right now.
     pub fn of(pid: u32) -> Option<Self> {
         let (state, started) = stat(pid)?;
-        (state != 'Z' && state != 'X').then(|| Self {
+        let ended = matches!(state, 'Z' | 'X') && !has_threads(pid);
+        (!ended).then(|| Self {
             pid,
             started,
             boot: boot_id(),
@@ -62,6 +63,11 @@ impl Identity {
     pub fn ends_within(&self, patience: Duration) -> bool {
         wait_until(patience, || !self.is_alive())
     }
+}
+
+/// A process that was killed can be a zombie while threads of it are still on their way out and hold its ports.
+fn has_threads(pid: u32) -> bool {
+    fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1)
 }
 
 /// The processes of one cluster: a record and a log per part, in two folders.

@@ -51,7 +51,6 @@
 //! One watch, one task and at most [`SimOptions::writers`] calls in flight serve all nodes of a set. A Pod without a script costs one patch in
 //! its life and one delete at its end. Many sets in one cluster each watch all Pods; give [`SimOptions::namespace`] to watch only one namespace.
 
-mod calls;
 mod container;
 mod engine;
 mod entry;
@@ -71,11 +70,11 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use self::calls::{Calls, Counters, Refused};
 use self::engine::{Command, Engine};
 use self::nodes::{Nodes, lock};
 pub use self::options::{NodeHealth, SimOptions, SimStats};
 use crate::blocking::finish_before_drop;
+use crate::calls::{Calls, Refused};
 
 /// Label every simulated node carries; its value is the set's name prefix.
 pub const SET_LABEL: &str = "sim.kruise.test/set";
@@ -112,10 +111,7 @@ impl SimulatedNodes {
             .await
             .context("asking the apiserver for its version")?
             .git_version;
-        let calls = Calls {
-            client: client.clone(),
-            counters: Arc::new(Counters::default()),
-        };
+        let calls = Calls::new(client.clone());
         let options = Arc::new(options);
         let pods = Arc::new(AtomicUsize::new(0));
         let (commands, received) = mpsc::unbounded_channel();

@@ -1,5 +1,6 @@
 //! Admission requests straight at a webhook server, over connections that stay open, as the API server sends them.
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::iter;
 use std::net::{Ipv4Addr, TcpStream};
@@ -87,35 +88,62 @@ impl Connection {
                 bail!("the server hung up");
             }
             self.answer.extend_from_slice(&buffer[..count]);
-            if let Some(length) = answer_length(&self.answer)?
-                && self.answer.len() >= length
-            {
-                break;
+            if let Some(body) = whole_body(&self.answer)? {
+                if !body.windows(14).any(|text| text == b"\"allowed\":true") {
+                    bail!("refused: {}", String::from_utf8_lossy(&body));
+                }
+                return Ok(());
             }
         }
-        if !self.answer.windows(14).any(|text| text == b"\"allowed\":true") {
-            bail!("refused: {}", String::from_utf8_lossy(&self.answer));
-        }
-        Ok(())
     }
 }
 
-/// Head and body together, as soon as the head is complete.
-fn answer_length(answer: &[u8]) -> Result<Option<usize>> {
-    let Some(head) = answer.windows(4).position(|text| text == b"\r\n\r\n") else {
+/// The body of an answer, as soon as it is there: of the length that the head says, or in chunks.
+fn whole_body(answer: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+    let Some(end) = find(answer, b"\r\n\r\n") else {
         return Ok(None);
     };
-    let text = String::from_utf8_lossy(&answer[..head]).to_lowercase();
-    if !text.starts_with("http/1.1 200") {
-        bail!("the answer is {}", text.lines().next().unwrap_or_default());
+    let (head, body) = (&answer[..end], &answer[end + 4..]);
+    let head = String::from_utf8_lossy(head).to_lowercase();
+    if !head.starts_with("http/1.1 200") {
+        bail!("the answer is {}", head.lines().next().unwrap_or_default());
     }
-    let body: usize = text
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "))
+    let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    if header("transfer-encoding:") == Some("chunked") {
+        return Ok(joined(body)?.map(Cow::Owned));
+    }
+    let length: usize = header("content-length:")
         .context("an answer without a length")?
-        .trim()
         .parse()?;
-    Ok(Some(head + 4 + body))
+    Ok(body.get(..length).map(Cow::Borrowed))
+}
+
+/// The chunks of a body, put together as soon as the last is there.
+fn joined(mut rest: &[u8]) -> Result<Option<Vec<u8>>> {
+    let mut whole = Vec::new();
+    loop {
+        let Some(end) = find(rest, b"\r\n") else {
+            return Ok(None);
+        };
+        let line = std::str::from_utf8(&rest[..end])?;
+        let size = line.split(';').next().unwrap_or_default().trim();
+        let size = usize::from_str_radix(size, 16).with_context(|| format!("a chunk of size {size:?}"))?;
+        rest = &rest[end + 2..];
+        // After the last there may be more headers, and an empty line.
+        if size == 0 {
+            let is_over = rest.starts_with(b"\r\n") || find(rest, b"\r\n\r\n").is_some();
+            return Ok(is_over.then_some(whole));
+        }
+        let Some(chunk) = rest.get(..size + 2) else {
+            return Ok(None);
+        };
+        whole.extend_from_slice(&chunk[..size]);
+        rest = &rest[size + 2..];
+    }
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window == what)
 }
 
 /// How long requests took.
@@ -212,4 +240,40 @@ fn on_all(
         );
     }
     Ok(Latencies::new(times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &[u8] = b"{\"allowed\":true}";
+
+    #[test]
+    fn given_an_answer_in_parts_then_its_body_is_there_with_the_last_byte() {
+        for answer in [
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"allowed\":true}"[..],
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n{\"allo\r\nA;x=y\r\nwed\":true}\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding:chunked\r\n\r\n10\r\n{\"allowed\":true}\r\n0\r\nTrailer: x\r\n\r\n",
+        ] {
+            for length in 0..answer.len() {
+                assert_eq!(whole_body(&answer[..length]).unwrap(), None, "{length}");
+            }
+            assert_eq!(whole_body(answer).unwrap().as_deref(), Some(BODY));
+        }
+    }
+
+    #[test]
+    fn given_an_answer_that_cannot_be_read_then_the_reason_is_told() {
+        for (answer, reason) in [
+            ("HTTP/1.1 500 Oh\r\n\r\n", "500"),
+            ("HTTP/1.1 200 OK\r\n\r\n", "without a length"),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+                "a chunk of size \"x\"",
+            ),
+        ] {
+            let error = whole_body(answer.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
 }

@@ -78,7 +78,7 @@ pub(super) fn install(kubeconfig: &Path) -> Result<()> {
     let helm = kubernetes::helm(&Progress::quiet())?;
     let rendered = shell::run(
         Command::new(helm)
-            .args(["template", "kruise"])
+            .args(["template", "kruise", "--set=manager.image.tag=none"])
             .arg(crate::root().join("charts/kruise")),
     )?;
     let wanted: Vec<&str> = rendered

@@ -1,9 +1,12 @@
 //! What the chart has to know of the manager's descriptors: the entries of both webhook configurations, and who may do what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
-use kruise_admission::descriptor::{Configuration, Place, Resource, Rule, crd_name, descriptors, rules, webhooks};
+use kruise_admission::descriptor::{
+    Configuration, Place, Resource, Rule, Scope, crd_name, descriptors, rules, webhooks,
+};
+use kruise_api::gates::{Gate, Gates};
 use kruise_api::names::{group, object};
 use serde_json::{Value, json};
 
@@ -39,7 +42,10 @@ fn entries() -> Value {
 }
 
 fn rights() -> Value {
-    let manager: Vec<Value> = rules().iter().filter_map(cluster_wide).collect();
+    let of = |scope| -> Vec<Value> {
+        let rules = rules().into_iter().filter(|rule| rule.scope == scope);
+        rules.map(|rule| written(&rule)).collect()
+    };
     let mut convertible = Vec::new();
     let mut of_users = Vec::new();
     for descriptor in descriptors() {
@@ -55,19 +61,48 @@ fn rights() -> Value {
     }
     convertible.sort_unstable();
     of_users.sort_unstable();
-    json!({"manager": manager, "convertibleCRDs": convertible, "userKinds": of_users})
+    json!({"manager": of(Scope::Cluster), "inDaemonConfig": of(Scope::DaemonConfig), "convertibleCRDs": convertible, "userKinds": of_users})
 }
 
-/// The part of a right that holds for the whole cluster. Leases are written in our own namespace only, and the CA only into objects that
-/// another role names.
-fn cluster_wide(rule: &Rule) -> Option<Value> {
-    let verbs: Vec<&str> = match rule.group {
-        "coordination.k8s.io" => return None,
-        "admissionregistration.k8s.io" | "apiextensions.k8s.io" => {
-            let reads = |verb: &&str| ["get", "list", "watch"].contains(verb);
-            rule.verbs.iter().copied().filter(reads).collect()
-        }
-        _ => rule.verbs.to_vec(),
-    };
-    Some(json!({"apiGroups": [rule.group], "resources": rule.resources, "verbs": verbs}))
+/// A rule as the chart has it: with the gates for which it looks before it gives the right. The CA is written only into objects that another role names.
+fn written(rule: &Rule) -> Value {
+    let is_of_certificates = ["admissionregistration.k8s.io", "apiextensions.k8s.io"].contains(&rule.group);
+    let reads = |verb: &&str| ["get", "list", "watch"].contains(verb);
+    let verbs = rule
+        .verbs
+        .iter()
+        .copied()
+        .filter(|verb| !is_of_certificates || reads(verb));
+    let mut written =
+        json!({"apiGroups": [rule.group], "resources": rule.resources, "verbs": verbs.collect::<Vec<_>>()});
+    if !rule.when.is_empty() {
+        let gate = |gate: &Gate| json!({"name": gate.name(), "stage": format!("{:?}", gate.stage()), "default": gate.default_on()});
+        let one_of = |group: &BTreeSet<Gate>| group.iter().map(gate).collect::<Vec<_>>();
+        let all_of = |groups: &Vec<Vec<Gate>>| effective(groups).iter().map(one_of).collect::<Vec<_>>();
+        written["when"] = rule.when.iter().map(all_of).collect::<Vec<_>>().into();
+    }
+    written
+}
+
+/// One of each group, as the chart has to look for them: some gates turn others on, and some are nothing without others.
+fn effective(groups: &[Vec<Gate>]) -> BTreeSet<BTreeSet<Gate>> {
+    let is_on = |text: String, gate: Gate| Gates::parse(&text, None).is_ok_and(|(gates, _)| gates.enabled(gate));
+    let others = |gate: Gate| Gate::ALL.iter().copied().filter(move |other| *other != gate);
+    let turned_on_by = |gate: Gate| others(gate).filter(move |other| is_on(format!("{gate}=false,{other}=true"), gate));
+    let is_nothing_without =
+        |gate: Gate, other: Gate| other != gate && !is_on(format!("{gate}=true,{other}=false"), gate);
+    let mut all = BTreeSet::new();
+    for group in groups {
+        let all_need = |other: &Gate| group.iter().all(|gate| is_nothing_without(*gate, *other));
+        all.extend(
+            Gate::ALL
+                .iter()
+                .copied()
+                .filter(all_need)
+                .map(|other| BTreeSet::from([other])),
+        );
+        let implied = group.iter().flat_map(|gate| turned_on_by(*gate));
+        all.insert(group.iter().copied().chain(implied).collect());
+    }
+    all
 }

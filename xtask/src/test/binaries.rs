@@ -120,7 +120,7 @@ impl Binary {
         })
     }
 
-    /// Runs to the end or to the deadline. A binary that hangs, dies or switches tests off has failed.
+    /// Runs to the end or to the deadline. A binary that hangs, dies, switches tests off or has none has failed.
     pub(super) fn run(&self, filter: Option<&str>, environment: &[(&str, &str)]) -> Outcome {
         self.try_run(filter, environment).unwrap_or_else(|error| Outcome {
             passed: 0,
@@ -158,15 +158,27 @@ impl Binary {
                 shell::tail(&output, 60)
             );
         }
-        let (passed, failed, ignored) = totals(&output);
-        if ignored > 0 {
-            bail!("{ignored} tests are switched off; a test is run or removed");
-        }
+        let (passed, failed) = judge(&output, filter)?;
         if !status.success() && failed == 0 {
             bail!("ended with {status}:\n{}", shell::tail(&output, 60));
         }
         Ok(Outcome { passed, failed, output })
     }
+}
+
+/// How many tests passed and failed. None at all is right only where not all were asked for.
+fn judge(output: &str, filter: Option<&str>) -> Result<(usize, usize)> {
+    let (passed, failed, ignored) = totals(output);
+    if ignored > 0 {
+        bail!("{ignored} tests are switched off; a test is run or removed");
+    }
+    if passed + failed == 0 && filter.is_none() {
+        bail!(
+            "has no tests: write some, or say `test = false` for the target in Cargo.toml; it said:\n{}",
+            shell::tail(output, 60)
+        );
+    }
+    Ok((passed, failed))
 }
 
 /// Adds up lines such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
@@ -192,6 +204,20 @@ mod tests {
                       test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured";
         assert_eq!(totals(output), (13, 1, 2));
         assert_eq!(totals(""), (0, 0, 0));
+    }
+
+    #[test]
+    fn given_a_binary_without_tests_then_it_fails_unless_not_all_were_asked_for() {
+        let none = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
+        let error = judge(none, None).unwrap_err().to_string();
+        assert!(error.contains("has no tests"), "{error}");
+        assert_eq!(judge(none, Some("some_name")).unwrap(), (0, 0));
+        assert_eq!(
+            judge("test result: ok. 1 passed; 0 failed; 0 ignored", None).unwrap(),
+            (1, 0)
+        );
+        let off = judge("test result: ok. 1 passed; 0 failed; 1 ignored", None);
+        assert!(off.unwrap_err().to_string().contains("switched off"));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The Pods of manager and daemon: arguments, ports, probes, rights.
 
+use std::{fs, process::Command};
+
 use serde_json::{Value, json};
 
-use super::render::{get, render, render_on, strings};
+use super::render::{TAG, chart, get, render, render_on, strings, try_render_as_it_is};
 
 fn manager(values: &Value) -> Value {
     get(&render(values), "Deployment", "kruise-controller-manager")["spec"].clone()
@@ -36,10 +38,7 @@ fn given_default_values_then_the_manager_runs_as_existing_installations_do() {
     assert!(pod["priorityClassName"].is_null());
     let manager = container(&spec);
     assert_eq!(manager["name"], "manager");
-    assert_eq!(
-        manager["image"],
-        concat!("openkruise/kruise-manager:v", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(manager["image"], format!("kruise-rs/kruise-manager:{TAG}"));
     assert_eq!(manager["imagePullPolicy"], "Always");
     assert_eq!(manager["command"], json!(["/manager"]));
     assert_eq!(
@@ -161,7 +160,31 @@ fn given_values_for_the_manager_then_they_reach_the_pod() {
 #[test]
 fn given_a_tag_that_looks_like_a_number_then_it_is_still_a_tag() {
     let spec = manager(&json!({"manager": {"image": {"tag": 1.5}}}));
-    assert_eq!(container(&spec)["image"], "openkruise/kruise-manager:1.5");
+    assert_eq!(container(&spec)["image"], "kruise-rs/kruise-manager:1.5");
+}
+
+#[test]
+fn given_a_chart_under_development_then_somebody_has_to_say_which_image_is_meant() {
+    let refusal = try_render_as_it_is(&chart(), &json!({}), &[]).unwrap_err();
+    assert!(
+        refusal.contains("set manager.image.repository and manager.image.tag"),
+        "{refusal}"
+    );
+    let released = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(chart())
+        .arg(released.path())
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    let released = released.path().join("kruise");
+    let meta = fs::read_to_string(released.join("Chart.yaml")).unwrap();
+    fs::write(released.join("Chart.yaml"), meta.replace("-dev\n", "\n")).unwrap();
+    let objects = try_render_as_it_is(&released, &json!({}), &[]).unwrap();
+    let spec = &get(&objects, "Deployment", "kruise-controller-manager")["spec"];
+    let published = concat!("kruise-rs/kruise-manager:v", env!("CARGO_PKG_VERSION"));
+    assert_eq!(container(spec)["image"], published);
 }
 
 #[test]
@@ -169,8 +192,11 @@ fn given_older_clusters_then_fields_they_do_not_know_are_left_out() {
     let fields = |kubernetes: &str| {
         let objects = render_on(kubernetes, &json!({}));
         let pod = get(&objects, "Deployment", "kruise-controller-manager")["spec"]["template"]["spec"].clone();
+        let daemon = &get(&objects, "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"];
+        let has_seccomp = |pod: &Value| pod["containers"][0]["securityContext"]["seccompProfile"].is_object();
+        assert_eq!(has_seccomp(&pod), has_seccomp(daemon));
         (
-            pod["containers"][0]["securityContext"]["seccompProfile"].is_object(),
+            has_seccomp(&pod),
             pod["topologySpreadConstraints"][0]["matchLabelKeys"].is_array(),
         )
     };
@@ -200,7 +226,10 @@ fn given_default_values_then_the_daemon_runs_as_existing_installations_do() {
     assert_eq!(terms[0]["matchExpressions"], json!([virtual_nodes]));
     assert_eq!(
         pod["volumes"],
-        json!([{"name": "runtime-socket", "hostPath": {"path": "/var/run", "type": ""}}])
+        json!([
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "runtime-socket", "hostPath": {"path": "/var/run", "type": ""}},
+        ])
     );
     let daemon = container(&spec);
     assert_eq!(daemon["name"], "daemon");
@@ -218,14 +247,17 @@ fn given_default_values_then_the_daemon_runs_as_existing_installations_do() {
         ]
     );
     assert_eq!(daemon["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
-    let mount = json!({"name": "runtime-socket", "mountPath": "/hostvarrun", "readOnly": true});
-    assert_eq!(daemon["volumeMounts"], json!([mount]));
+    let mounts = json!([
+        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "runtime-socket", "mountPath": "/hostvarrun", "readOnly": true},
+    ]);
+    assert_eq!(daemon["volumeMounts"], mounts);
     let probe = json!({"httpGet": {"path": "/healthz", "port": 10221}, "initialDelaySeconds": 60, "periodSeconds": 10,
                        "timeoutSeconds": 1, "failureThreshold": 3});
     assert_eq!(daemon["livenessProbe"], probe);
     assert!(daemon["readinessProbe"].is_null());
-    let rights =
-        json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}});
+    let rights = json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+                        "seccompProfile": {"type": "RuntimeDefault"}});
     assert_eq!(daemon["securityContext"], rights);
     let low = self::daemon(&json!({"daemon": {"port": 80}}));
     let added = &container(&low)["securityContext"]["capabilities"]["add"];
@@ -260,11 +292,12 @@ fn given_values_for_the_daemon_then_they_reach_the_pod() {
     assert_eq!(pod["priorityClassName"], "system-node-critical");
     assert!(pod["affinity"].is_null());
     let volumes = json!([
+        {"name": "tmp", "emptyDir": {}},
         {"name": "runtime-socket", "hostPath": {"path": "/run/k3s", "type": ""}},
         {"name": "credential-provider-config", "configMap": {"name": "credential-provider-config"}},
         {"name": "credential-provider-plugin", "hostPath": {"path": "/opt/plugins", "type": ""}},
         {"name": "aws-credentials", "hostPath": {"path": "/opt/aws", "type": ""}},
     ]);
     assert_eq!(pod["volumes"], volumes);
-    assert_eq!(daemon["volumeMounts"].as_array().unwrap().len(), 4);
+    assert_eq!(daemon["volumeMounts"].as_array().unwrap().len(), 5);
 }

@@ -1,10 +1,13 @@
-//! Who may do what: no more than the published roles, and no less.
+//! Who may do what: no more than what is built needs with the gates that are on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kruise_admission::descriptor::{Scope, rules};
+use kruise_api::gates::Gates;
 use serde_json::{Value, json};
 
-use super::render::{get, render, strings};
+use super::gates::TEXTS;
+use super::render::{chart, find, get, render, render_on, strings, try_render};
 
 /// Verbs by `group/resource`, of rules that are not bound to names.
 type Rights = BTreeMap<String, BTreeSet<String>>;
@@ -45,8 +48,7 @@ fn role(objects: &[Value], name: &str) -> Rights {
 
 const ALL: &str = "create delete get list patch update watch";
 const READ: &str = "get list watch";
-const STATUS: &str = "get patch update";
-/// Kinds of group `apps.kruise.io` that the manager owns entirely.
+/// Kinds of group `apps.kruise.io`.
 const OWNED: [&str; 14] = [
     "advancedcronjobs",
     "broadcastjobs",
@@ -65,58 +67,59 @@ const OWNED: [&str; 14] = [
 ];
 
 #[test]
-fn given_the_manager_then_its_rights_are_those_of_the_published_role_and_one_more() {
-    let mut expected = table(&[
-        ("", "configmaps events persistentvolumeclaims pods", ALL),
-        ("", "namespaces nodes", READ),
-        ("", "pods/status pods/ephemeralcontainers pods/resize", STATUS),
-        ("", "secrets", "create delete get list update watch"),
-        // Ours: templates are checked by a dry run of creating one.
-        ("", "podtemplates", "create"),
-        ("*", "*", "list"),
-        ("*", "*/scale", READ),
-        (
-            "admissionregistration.k8s.io",
-            "mutatingwebhookconfigurations validatingwebhookconfigurations",
-            READ,
-        ),
-        ("apiextensions.k8s.io", "customresourcedefinitions", READ),
-        ("apps", "controllerrevisions deployments statefulsets", ALL),
-        ("apps", "deployments/status statefulsets/status", STATUS),
-        ("apps", "replicasets", READ),
-        ("apps", "replicasets/status", "get"),
-        ("batch", "jobs", ALL),
-        ("batch", "jobs/status", STATUS),
-        ("apps.kruise.io", "ephemeraljobs", "delete get list patch update watch"),
-        (
-            "apps.kruise.io",
-            "ephemeraljobs/status ephemeraljobs/finalizers",
-            STATUS,
-        ),
-        ("apps.kruise.io", "workloadspreads", "get list patch update watch"),
-        (
-            "apps.kruise.io",
-            "workloadspreads/status resourcedistributions/status",
-            STATUS,
-        ),
-        (
-            "apps.kruise.io",
-            "workloadspreads/finalizers resourcedistributions/finalizers",
-            "update",
-        ),
-        ("apps.kruise.io", "resourcedistributions", READ),
-        ("policy.kruise.io", "podunavailablebudgets", ALL),
-        ("policy.kruise.io", "podunavailablebudgets/status", STATUS),
-        ("policy.kruise.io", "podunavailablebudgets/finalizers", "update"),
-    ]);
-    for kind in OWNED {
-        expected.extend(table(&[
-            ("apps.kruise.io", kind, ALL),
-            ("apps.kruise.io", &format!("{kind}/status"), STATUS),
-            ("apps.kruise.io", &format!("{kind}/finalizers"), "update"),
-        ]));
+fn given_any_gates_then_the_manager_has_the_rights_of_what_is_built_and_no_more() {
+    for text in TEXTS.iter().chain(&[
+        "PreDownloadImageForInPlaceUpdate=true",
+        "PreDownloadImageForDaemonSetUpdate=true,ImagePullJobGate=false",
+        "PreDownloadImageForInPlaceUpdate=true,KruiseDaemon=false",
+    ]) {
+        let (gates, _) = Gates::parse(text, None).unwrap();
+        let objects = render(&json!({"featureGates": text}));
+        for (scope, kind, name) in [
+            (Scope::Cluster, "ClusterRole", "kruise-manager-role"),
+            (Scope::DaemonConfig, "Role", "kruise-manager-secret-role"),
+        ] {
+            let mut expected = Rights::new();
+            for rule in rules()
+                .iter()
+                .filter(|rule| rule.scope == scope && rule.is_needed(gates))
+            {
+                for resource in &rule.resources {
+                    let verbs = expected.entry(format!("{}/{resource}", rule.group)).or_default();
+                    verbs.extend(rule.verbs.iter().map(|verb| (*verb).to_owned()));
+                }
+            }
+            // The CA is written only into objects that another role names.
+            for (resource, verbs) in &mut expected {
+                if resource.contains("k8s.io/") && !resource.starts_with("storage") {
+                    verbs.retain(|verb| READ.contains(verb.as_str()));
+                }
+            }
+            let found = find(&objects, kind, name).map(rights).unwrap_or_default();
+            assert_eq!(found, expected, "{text:?}: {name}");
+        }
     }
-    assert_eq!(role(&render(&json!({})), "kruise-manager-role"), expected);
+}
+
+#[test]
+fn given_default_values_then_the_manager_writes_secrets_only_in_two_namespaces() {
+    let objects = render(&json!({}));
+    let everywhere = role(&objects, "kruise-manager-role");
+    assert_eq!(everywhere["/secrets"], READ.split(' ').map(str::to_owned).collect());
+    assert!(
+        !everywhere.keys().any(|resource| resource.contains('*')),
+        "{everywhere:?}"
+    );
+    let copies = get(&objects, "Role", "kruise-manager-secret-role");
+    assert_eq!(copies["metadata"]["namespace"], "kruise-daemon-config");
+    assert_eq!(rights(copies), table(&[("", "secrets", "create delete update")]));
+    let binding = get(&objects, "RoleBinding", "kruise-manager-secret-rolebinding");
+    assert_eq!(binding["metadata"]["namespace"], "kruise-daemon-config");
+    assert_eq!(binding["subjects"][0]["name"], "kruise-manager");
+    assert_eq!(binding["subjects"][0]["namespace"], "kruise-system");
+    let without = render(&json!({"featureGates": "ImagePullJobGate=false"}));
+    assert!(find(&without, "Role", "kruise-manager-secret-role").is_none());
+    assert!(!role(&without, "kruise-manager-role").contains_key("/secrets"));
 }
 
 #[test]
@@ -224,4 +227,37 @@ fn given_users_with_the_built_in_roles_then_they_get_our_kinds_and_only_admins_d
 fn given_the_check_before_an_uninstall_then_it_may_only_list_workloads() {
     let expected = table(&[("apps.kruise.io", "clonesets daemonsets statefulsets", "list")]);
     assert_eq!(role(&render(&json!({})), "kruise-helm-hook-role"), expected);
+}
+
+#[test]
+fn given_daemons_are_kept_to_their_nodes_then_every_write_they_may_make_is_looked_at() {
+    const POLICY: (&str, &str) = ("ValidatingAdmissionPolicy", "kruise-daemon-node-restriction");
+    for version in ["1.18.0", "1.34.0"] {
+        let objects = render_on(version, &json!({}));
+        assert!(find(&objects, POLICY.0, POLICY.1).is_none(), "off by default");
+    }
+    let values = json!({"daemon": {"nodeRestriction": true}, "installation": {"namespace": "foo"}});
+    let objects = render_on("1.30.0", &values);
+    let policy = &get(&objects, POLICY.0, POLICY.1)["spec"];
+    let condition = "request.userInfo.username == 'system:serviceaccount:foo:kruise-daemon'";
+    assert_eq!(policy["matchConditions"][0]["expression"], condition);
+    let mut looked_at = BTreeSet::new();
+    for rule in policy["matchConstraints"]["resourceRules"].as_array().unwrap() {
+        looked_at.extend(strings(&rule["resources"]).into_iter().map(str::to_owned));
+    }
+    let written = role(&objects, "kruise-daemon-role").into_iter();
+    let written: BTreeSet<String> = written
+        .filter(|(_, verbs)| verbs.iter().any(|verb| !READ.contains(verb.as_str())))
+        .filter_map(|(resource, _)| Some(resource.split_once('/')?.1.to_owned()))
+        .collect();
+    assert_eq!(looked_at, written);
+    let binding = &get(&objects, "ValidatingAdmissionPolicyBinding", POLICY.1)["spec"];
+    assert_eq!(*binding, json!({"policyName": POLICY.1, "validationActions": ["Deny"]}));
+    let error = try_render(&chart(), &values, &["--kube-version", "1.29.9"]).unwrap_err();
+    assert!(
+        error.contains("daemon.nodeRestriction needs Kubernetes 1.30"),
+        "{error}"
+    );
+    let off = render(&json!({"daemon": {"nodeRestriction": true}, "featureGates": "KruiseDaemon=false"}));
+    assert!(find(&off, POLICY.0, POLICY.1).is_none(), "no daemon, no policy");
 }

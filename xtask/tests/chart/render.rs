@@ -9,6 +9,9 @@ use std::{
 use kruise_testkit::{kubernetes, progress::Progress};
 use serde_json::Value;
 
+/// The tag of the image, unless a test has another.
+pub(super) const TAG: &str = "mine";
+
 /// The chart in the workspace.
 pub(super) fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/kruise")
@@ -32,6 +35,20 @@ fn helm() -> PathBuf {
 
 /// What Helm makes of a chart, or what it complains about.
 pub(super) fn try_render(chart: &Path, values: &Value, args: &[&str]) -> Result<Vec<Value>, String> {
+    try_render_as_it_is(chart, &with_a_tag(values.clone()), args)
+}
+
+/// The chart is under development, so that somebody has to say which image is meant.
+fn with_a_tag(mut values: Value) -> Value {
+    let tag = &mut values["manager"]["image"]["tag"];
+    if tag.is_null() {
+        *tag = TAG.into();
+    }
+    values
+}
+
+/// The same with no more values than these.
+pub(super) fn try_render_as_it_is(chart: &Path, values: &Value, args: &[&str]) -> Result<Vec<Value>, String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("values.json");
     fs::write(&file, values.to_string()).unwrap();

@@ -38,7 +38,8 @@ spec: {containers: [{name: main, image: none}]}
 /// A cluster with the chart installed.
 pub(crate) struct Installed<'a> {
     newcomer: &'a Newcomer,
-    kubeconfig: String,
+    /// What a shell needs to use the cluster.
+    environment: String,
     owner: String,
 }
 
@@ -47,7 +48,7 @@ impl<'a> Installed<'a> {
     pub(crate) fn with_a_workload(newcomer: &'a Newcomer) -> Self {
         let mut this = Self {
             newcomer,
-            kubeconfig: newcomer.ok("cargo xtask kubeconfig").trim().to_owned(),
+            environment: newcomer.ok("cargo xtask env"),
             owner: String::new(),
         };
         this.applies(CLONESET);
@@ -60,8 +61,7 @@ impl<'a> Installed<'a> {
     }
 
     fn types(&self, script: &str) -> Result<String, String> {
-        self.newcomer
-            .types(&format!("export KUBECONFIG={}\n{script}", self.kubeconfig))
+        self.newcomer.types(&format!("{}\n{script}", self.environment))
     }
 
     fn ok(&self, script: &str) -> String {

@@ -1,7 +1,7 @@
 //! What we depend on may be used by everybody who uses us, and comes from where we think it does.
 //!
-//! `cargo deny check` does the same and more (advisories); these tests hold where it is not installed. They look at what
-//! is built on this platform, by the allow-list of `deny.toml`.
+//! `cargo deny check`, which `cargo xtask test` runs, does the same and more (all platforms, advisories); these tests need nothing built
+//! first. They look at what is built on this platform, by the allow-list of `deny.toml`.
 
 use spdx::{Expression, ParseMode};
 use toml::Value;

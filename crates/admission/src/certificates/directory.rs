@@ -1,6 +1,7 @@
 //! The certificate directory: for the readiness check, for people who want to look, and with store `fs` the only place.
 //!
 //! All files change at once: they are links into a folder that is exchanged as a whole, the way the kubelet writes Secrets. Only we may read them.
+//! What is empty has no file: the key of the CA is on disk only where that is the only place.
 
 use super::Artifacts;
 use std::{
@@ -32,7 +33,7 @@ pub(super) async fn read_external(path: &Path) -> Artifacts {
         .unwrap_or_default()
 }
 
-/// Writes all six files, unless they are there already.
+/// Writes all files, unless they are there already.
 pub(crate) async fn write(path: &Path, artifacts: &Artifacts) -> io::Result<()> {
     let (path, artifacts) = (path.to_owned(), artifacts.clone());
     spawn_blocking(move || write_now(&path, &artifacts))
@@ -41,11 +42,13 @@ pub(crate) async fn write(path: &Path, artifacts: &Artifacts) -> io::Result<()> 
 }
 
 fn write_now(path: &Path, artifacts: &Artifacts) -> io::Result<()> {
-    let same =
-        |(name, value): (&&str, &&[u8])| fs::read(path.join(CURRENT).join(name)).is_ok_and(|there| there == *value);
+    let same = |(name, value): (&&str, &&[u8])| match fs::read(path.join(CURRENT).join(name)) {
+        Ok(there) => there == *value,
+        Err(error) => error.kind() == io::ErrorKind::NotFound && value.is_empty() && path.join(CURRENT).exists(),
+    };
     if !artifacts.entries().iter().all(same) {
         let folder = new_folder(path)?;
-        for (name, value) in artifacts.entries() {
+        for (name, value) in artifacts.entries().into_iter().filter(|(_, value)| !value.is_empty()) {
             let mut file = OpenOptions::new()
                 .write(true)
                 .create_new(true)
@@ -62,8 +65,12 @@ fn write_now(path: &Path, artifacts: &Artifacts) -> io::Result<()> {
             let _ = fs::remove_dir_all(path.join(old));
         }
     }
-    for name in artifacts.entries().keys() {
+    for (name, value) in artifacts.entries() {
         let (link, target) = (path.join(name), Path::new(CURRENT).join(name));
+        if value.is_empty() {
+            let _ = fs::remove_file(&link);
+            continue;
+        }
         if fs::read_link(&link).is_ok_and(|there| there == target) {
             continue;
         }
@@ -124,6 +131,20 @@ mod tests {
                 .unwrap()
                 .filter(|entry| entry.as_ref().unwrap().file_type().unwrap().is_dir());
             assert_eq!(folders.count(), 1, "the old folder is gone");
+        }
+    }
+
+    #[tokio::test]
+    async fn given_no_key_of_the_ca_then_none_is_on_disk_also_after_one_was() {
+        let place = tempfile::tempdir().unwrap();
+        write(place.path(), &artifacts("one")).await.unwrap();
+        for _ in 0..2 {
+            write(place.path(), &artifacts("one").without_ca_key()).await.unwrap();
+            assert_eq!(read(place.path()).await, artifacts("one").without_ca_key());
+            assert!(!fs::exists(place.path().join("ca-key.pem")).unwrap());
+            let current = fs::read_dir(place.path().join(CURRENT)).unwrap();
+            let files: Vec<_> = current.map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect();
+            assert!(files.len() == 5 && !files.contains(&b"ca key one".to_vec()));
         }
     }
 

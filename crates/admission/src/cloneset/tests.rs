@@ -3,20 +3,22 @@ use crate::{FindPods, metrics::Metrics};
 use kruise_api::gates::{Gate, Gates};
 use kruise_core::cloneset::validate::NamedPod;
 use serde_json::json;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Every Pod belongs to the CloneSet with UID `u`, but for `foreign`.
 #[derive(Debug)]
 struct Cluster;
 
 impl FindPods for Cluster {
-    fn find<'a>(&'a self, _: &'a str, name: &'a str) -> BoxFuture<'a, NamedPod> {
-        Box::pin(async move {
-            NamedPod::Found {
-                controller: (name != "foreign").then(|| "u".to_owned()),
-                is_being_deleted: false,
-            }
-        })
+    fn find<'a>(&'a self, _: &'a str, names: BTreeSet<&'a str>) -> BoxFuture<'a, BTreeMap<String, NamedPod>> {
+        let found = |name: &str| NamedPod::Found {
+            controller: (name != "foreign").then(|| "u".to_owned()),
+            is_being_deleted: false,
+        };
+        Box::pin(async move { names.into_iter().map(|name| (name.to_owned(), found(name))).collect() })
     }
 }
 

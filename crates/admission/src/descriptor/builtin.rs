@@ -1,10 +1,12 @@
 //! Resources of Kubernetes that we change, check, or need rights for.
 
 use super::{
-    Controller, Descriptor, Entry, Grant, Handler, Hook, Live, Needs,
+    Controller, Descriptor, Entry, Grant, Handler, Hook, Live,
+    NeededBy::{Controllers, Gated, Process},
+    Needs,
     Operation::{Create, Delete, Update},
-    Reach, Resource,
-    ours::{ALL, CHANGE, READ, entry, fixed, grant, limited, tuned},
+    Reach, Resource, Scope,
+    ours::{ALL, CHANGE, READ, built, entry, fixed, grant, limited, needed, tuned},
 };
 use crate::pods;
 use kruise_api::{gates::Gate, names::component::controller, podunavailablebudget, sidecarset};
@@ -34,8 +36,8 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             handler: Handler::NotBuilt,
         }),
         controllers: &[
-            fixed(controller::POD_READINESS, 3),
-            fixed(controller::CONTAINER_LAUNCH_PRIORITY, 4),
+            built(fixed(controller::POD_READINESS, 3)),
+            built(fixed(controller::CONTAINER_LAUNCH_PRIORITY, 4)),
             Controller {
                 gates: &[&[Gate::SidecarTerminator]],
                 ..limited(tuned(controller::SIDECAR_TERMINATOR, "sidecarterminator-workers"))
@@ -44,8 +46,14 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         grants: &[
             grant("", ALL),
             grant("/status", CHANGE),
-            grant("/ephemeralcontainers", CHANGE),
-            grant("/resize", CHANGE),
+            needed(
+                grant("/ephemeralcontainers", CHANGE),
+                Controllers(&[controller::EPHEMERAL_JOB]),
+            ),
+            needed(
+                grant("/resize", CHANGE),
+                Controllers(&[controller::CLONE_SET, controller::STATEFUL_SET]),
+            ),
         ],
         ..resource("", V1, "pods")
     },
@@ -54,7 +62,10 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             "/validate-apps-deployment",
             &[entry("vbuiltindeployment.kb.io", &[Delete])],
         )),
-        grants: &[grant("", ALL), grant("/status", CHANGE)],
+        grants: &[
+            needed(grant("", ALL), Controllers(&[controller::UNITED_DEPLOYMENT])),
+            needed(grant("/status", CHANGE), Controllers(&[controller::UNITED_DEPLOYMENT])),
+        ],
         ..resource("apps", V1, "deployments")
     },
     Descriptor {
@@ -62,7 +73,10 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             "/validate-apps-replicaset",
             &[entry("vbuiltinreplicaset.kb.io", &[Delete])],
         )),
-        grants: &[grant("", READ), grant("/status", &["get"])],
+        grants: &[
+            needed(grant("", READ), Controllers(OF_OTHER_WORKLOADS)),
+            needed(grant("/status", &["get"]), Controllers(OF_OTHER_WORKLOADS)),
+        ],
         ..resource("apps", V1, "replicasets")
     },
     Descriptor {
@@ -70,7 +84,10 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             "/validate-apps-statefulset",
             &[entry("vbuiltinstatefulset.kb.io", &[Delete])],
         )),
-        grants: &[grant("", ALL), grant("/status", CHANGE)],
+        grants: &[
+            needed(grant("", ALL), Controllers(&[controller::UNITED_DEPLOYMENT])),
+            needed(grant("/status", CHANGE), Controllers(&[controller::UNITED_DEPLOYMENT])),
+        ],
         ..resource("apps", V1, "statefulsets")
     },
     Descriptor {
@@ -78,7 +95,14 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             "/validate-namespace",
             &[entry("vnamespace.kb.io", &[Delete])],
         )),
-        grants: &[grant("", READ)],
+        grants: &[needed(
+            grant("", READ),
+            Controllers(&[
+                controller::IMAGE_PULL_JOB,
+                controller::RESOURCE_DISTRIBUTION,
+                controller::SIDECAR_SET,
+            ]),
+        )],
         ..resource("", V1, "namespaces")
     },
     Descriptor {
@@ -86,7 +110,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             "/validate-customresourcedefinition",
             &[entry("vcustomresourcedefinition.kb.io", &[Delete])],
         )),
-        grants: &[grant("", CONFIGURE)],
+        grants: &[needed(grant("", CONFIGURE), Process)],
         ..resource("apiextensions.k8s.io", V1_V1BETA1, "customresourcedefinitions")
     },
     Descriptor {
@@ -103,36 +127,119 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         }),
         ..resource("networking.k8s.io", V1_V1BETA1, "ingresses")
     },
-    granted("", "configmaps", &[grant("", ALL)]),
-    granted("", "events", &[grant("", ALL)]),
-    granted("", "nodes", &[grant("", READ)]),
-    granted("", "persistentvolumeclaims", &[grant("", ALL)]),
+    // Barriers of launch priorities, and our own configuration.
+    granted("", "configmaps", &[needed(grant("", ALL), Process)]),
+    granted("", "events", &[needed(grant("", &["create", "patch"]), Process)]),
+    granted(
+        "",
+        "nodes",
+        &[needed(
+            grant("", READ),
+            Controllers(&[
+                controller::CLONE_SET,
+                controller::CONTAINER_RECREATE_REQUEST,
+                controller::IMAGE_PULL_JOB,
+                controller::NODE_IMAGE,
+            ]),
+        )],
+    ),
+    granted(
+        "",
+        "persistentvolumeclaims",
+        &[needed(
+            grant("", ALL),
+            Controllers(&[controller::CLONE_SET, controller::STATEFUL_SET]),
+        )],
+    ),
     // Templates are checked by a dry run of creating one of these.
-    granted("", "podtemplates", &[grant("", &["create"])]),
+    granted("", "podtemplates", &[needed(grant("", &["create"]), Process)]),
+    // Those that jobs name are copied to where daemons read them; our own are certificates.
     granted(
         "",
         "secrets",
-        &[grant("", &["create", "delete", "get", "list", "update", "watch"])],
+        &[
+            needed(grant("", READ), Controllers(&[controller::IMAGE_PULL_JOB])),
+            Grant {
+                scope: Scope::DaemonConfig,
+                ..needed(grant("", WRITE), Controllers(&[controller::IMAGE_PULL_JOB]))
+            },
+            Grant {
+                scope: Scope::System,
+                ..needed(grant("", ALL), Process)
+            },
+            needed(
+                grant("", &["create", "delete", "get", "list", "update", "watch"]),
+                Controllers(&[controller::RESOURCE_DISTRIBUTION]),
+            ),
+        ],
     ),
-    granted("*", "*", &[grant("", &["list"]), grant("/scale", READ)]),
+    granted(
+        "*",
+        "*",
+        &[
+            needed(grant("", &["list"]), Controllers(&[controller::RESOURCE_DISTRIBUTION])),
+            needed(grant("/scale", READ), Controllers(OF_OTHER_WORKLOADS)),
+        ],
+    ),
     granted(
         "admissionregistration.k8s.io",
         "mutatingwebhookconfigurations",
-        &[grant("", CONFIGURE)],
+        &[needed(grant("", CONFIGURE), Process)],
     ),
     granted(
         "admissionregistration.k8s.io",
         "validatingwebhookconfigurations",
-        &[grant("", CONFIGURE)],
+        &[needed(grant("", CONFIGURE), Process)],
     ),
-    granted("apps", "controllerrevisions", &[grant("", ALL)]),
-    granted("batch", "jobs", &[grant("", ALL), grant("/status", CHANGE)]),
-    granted("coordination.k8s.io", "leases", &[grant("", ALL)]),
-    granted("storage.k8s.io", "storageclasses", &[grant("", READ)]),
+    granted(
+        "apps",
+        "controllerrevisions",
+        &[needed(
+            grant("", ALL),
+            Controllers(&[
+                controller::CLONE_SET,
+                controller::DAEMON_SET,
+                controller::SIDECAR_SET,
+                controller::STATEFUL_SET,
+                controller::UNITED_DEPLOYMENT,
+            ]),
+        )],
+    ),
+    granted(
+        "batch",
+        "jobs",
+        &[
+            needed(grant("", ALL), Controllers(&[controller::ADVANCED_CRON_JOB])),
+            needed(grant("/status", CHANGE), Controllers(&[controller::ADVANCED_CRON_JOB])),
+        ],
+    ),
+    granted(
+        "coordination.k8s.io",
+        "leases",
+        &[Grant {
+            scope: Scope::System,
+            ..needed(grant("", ALL), Process)
+        }],
+    ),
+    granted(
+        "storage.k8s.io",
+        "storageclasses",
+        &[needed(
+            grant("", READ),
+            Gated(Gate::StatefulSetAutoResizePVCGate, &[controller::STATEFUL_SET]),
+        )],
+    ),
 ];
 
 const V1: &[&str] = &["v1"];
 const V1_V1BETA1: &[&str] = &["v1", "v1beta1"];
+const WRITE: &[&str] = &["create", "delete", "update"];
+/// Controllers that look at workloads of any kind.
+const OF_OTHER_WORKLOADS: &[&str] = &[
+    controller::PERSISTENT_POD_STATE,
+    controller::POD_UNAVAILABLE_BUDGET,
+    controller::WORKLOAD_SPREAD,
+];
 const CONFIGURE: &[&str] = &["get", "list", "patch", "update", "watch"];
 
 const fn resource(group: &'static str, versions: &'static [&'static str], plural: &'static str) -> Descriptor {

@@ -1,8 +1,8 @@
 //! What follows from the descriptors.
 
-use super::{Controller, Descriptor, Entry, Hook, Reach, descriptors};
+use super::{Controller, Descriptor, Entry, Grant, Hook, NeededBy, Reach, Scope, descriptors};
 use kruise_api::{
-    gates::Gates,
+    gates::{Gate, Gates},
     names::{label, object},
 };
 use serde_json::{Value, json};
@@ -131,34 +131,70 @@ pub fn controllers() -> impl Iterator<Item = &'static Controller> {
     descriptors().flat_map(|descriptor| descriptor.controllers)
 }
 
-/// One rule of the manager's role: several resources of a group with the same verbs.
+/// One rule of a role of the manager: several resources of a group with the same verbs, for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub group: &'static str,
     pub resources: Vec<String>,
     pub verbs: &'static [&'static str],
+    pub scope: Scope,
+    /// The gates of whoever needs it; empty means that it is always needed.
+    pub when: Vec<Vec<Vec<Gate>>>,
 }
 
-/// What the manager may do, sorted.
+impl Rule {
+    /// Whether somebody needs it with these gates.
+    pub fn is_needed(&self, gates: Gates) -> bool {
+        let has_one = |group: &Vec<Gate>| group.iter().any(|gate| gates.enabled(*gate));
+        self.when.is_empty() || self.when.iter().any(|groups| groups.iter().all(has_one))
+    }
+}
+
+/// What the manager may do as far as it is built, sorted.
 pub fn rules() -> Vec<Rule> {
-    let mut rules: BTreeMap<(&str, &[&str]), Vec<String>> = BTreeMap::new();
+    let mut rules: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for descriptor in descriptors() {
         let resource = &descriptor.resource;
         for grant in descriptor.grants {
-            rules.entry((resource.group(), grant.verbs)).or_default().push(format!(
-                "{}{}",
-                resource.plural(),
-                grant.subresource
-            ));
+            if let Some(when) = needed_when(descriptor, grant) {
+                let rule = (grant.scope, resource.group(), grant.verbs, when);
+                let name = format!("{}{}", resource.plural(), grant.subresource);
+                rules.entry(rule).or_default().push(name);
+            }
         }
     }
-    let rule = |((group, verbs), mut resources): (_, Vec<String>)| {
+    let rule = |((scope, group, verbs, when), mut resources): (_, Vec<String>)| {
         resources.sort_unstable();
         Rule {
             group,
             resources,
             verbs,
+            scope,
+            when,
         }
     };
     rules.into_iter().map(rule).collect()
+}
+
+/// With which gates a right is needed; nothing when nobody who needs it is built.
+fn needed_when(descriptor: &Descriptor, grant: &Grant) -> Option<Vec<Vec<Vec<Gate>>>> {
+    let by_name = |names: &'static [&'static str]| {
+        controllers().filter(move |controller| controller.built && names.contains(&controller.name))
+    };
+    let (users, gate): (Vec<&Controller>, _) = match grant.needed_by {
+        NeededBy::Process => return Some(Vec::new()),
+        NeededBy::Own => (descriptor.controllers.iter().filter(|own| own.built).collect(), None),
+        NeededBy::Controllers(names) => (by_name(names).collect(), None),
+        NeededBy::Gated(gate, names) => (by_name(names).collect(), Some(gate)),
+    };
+    let mut when = BTreeSet::new();
+    for user in &users {
+        let own = user.gates.iter().map(|group| group.to_vec());
+        let groups: Vec<_> = own.chain(gate.map(|gate| vec![gate])).collect();
+        if groups.is_empty() {
+            return Some(Vec::new());
+        }
+        when.insert(groups);
+    }
+    (!users.is_empty()).then(|| when.into_iter().collect())
 }

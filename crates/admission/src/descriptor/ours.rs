@@ -1,9 +1,9 @@
 //! Our own kinds.
 
 use super::{
-    Controller, Descriptor, Entry, Grant, Handler, Hook, Live, Needs,
+    Controller, Descriptor, Entry, Grant, Handler, Hook, Live, NeededBy, Needs,
     Operation::{self, Create, Delete, Update},
-    Reach, Resource,
+    Reach, Resource, Scope,
 };
 use kruise_api::{
     advancedcronjob, broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob, gates::Gate,
@@ -58,7 +58,7 @@ pub(super) const KINDS: &[Descriptor] = &[
                 &[entry("vcloneset.kb.io", CUD)],
             )
         }),
-        controllers: &[limited(tuned(controller::CLONE_SET, "cloneset-workers"))],
+        controllers: &[built(limited(tuned(controller::CLONE_SET, "cloneset-workers")))],
         ..kind(&cloneset::KIND)
     },
     Descriptor {
@@ -73,7 +73,7 @@ pub(super) const KINDS: &[Descriptor] = &[
         gates: Needs::All(&[Gate::KruiseDaemon]),
         controllers: &[Controller {
             gates: &[&[Gate::KruiseDaemon]],
-            ..tuned(controller::CONTAINER_RECREATE_REQUEST, "crr-workers")
+            ..built(tuned(controller::CONTAINER_RECREATE_REQUEST, "crr-workers"))
         }],
         ..kind(&containerrecreaterequest::KIND)
     },
@@ -128,7 +128,7 @@ pub(super) const KINDS: &[Descriptor] = &[
         invalid: 400,
         controllers: &[Controller {
             gates: &[&[Gate::KruiseDaemon], &[Gate::ImagePullJobGate]],
-            ..fixed(controller::IMAGE_LIST_PULL_JOB, 3)
+            ..built(fixed(controller::IMAGE_LIST_PULL_JOB, 3))
         }],
         ..kind(&imagelistpulljob::KIND)
     },
@@ -153,8 +153,21 @@ pub(super) const KINDS: &[Descriptor] = &[
         invalid: 400,
         controllers: &[Controller {
             gates: &[&[Gate::KruiseDaemon], &[Gate::ImagePullJobGate]],
-            ..tuned(controller::IMAGE_PULL_JOB, "imagepulljob-workers")
+            ..built(tuned(controller::IMAGE_PULL_JOB, "imagepulljob-workers"))
         }],
+        // Workloads make jobs, too, to pull ahead.
+        grants: &[
+            needed(
+                grant("", ALL),
+                NeededBy::Controllers(&[controller::IMAGE_PULL_JOB, controller::IMAGE_LIST_PULL_JOB]),
+            ),
+            needed(
+                grant("", ALL),
+                NeededBy::Gated(Gate::PreDownloadImageForInPlaceUpdate, &[controller::CLONE_SET]),
+            ),
+            grant("/status", CHANGE),
+            grant("/finalizers", UPDATE),
+        ],
         ..kind(&imagepulljob::KIND)
     },
     Descriptor {
@@ -178,7 +191,7 @@ pub(super) const KINDS: &[Descriptor] = &[
         invalid: 400,
         controllers: &[Controller {
             gates: &[&[Gate::KruiseDaemon]],
-            ..tuned(controller::NODE_IMAGE, "nodeimage-workers")
+            ..built(tuned(controller::NODE_IMAGE, "nodeimage-workers"))
         }],
         ..kind(&nodeimage::KIND)
     },
@@ -357,8 +370,18 @@ pub(super) const fn entry(name: &'static str, operations: &'static [Operation]) 
     }
 }
 
+/// A right that the controllers of the kind need, in all namespaces.
 pub(super) const fn grant(subresource: &'static str, verbs: &'static [&'static str]) -> Grant {
-    Grant { subresource, verbs }
+    Grant {
+        subresource,
+        verbs,
+        needed_by: NeededBy::Own,
+        scope: Scope::Cluster,
+    }
+}
+
+pub(super) const fn needed(grant: Grant, needed_by: NeededBy) -> Grant {
+    Grant { needed_by, ..grant }
 }
 
 /// A controller with three workers, unless its flag says otherwise.
@@ -376,6 +399,15 @@ pub(super) const fn fixed(name: &'static str, workers: i64) -> Controller {
         workers_flag: None,
         workers,
         rate_limited: false,
+        built: false,
+    }
+}
+
+/// A controller that exists.
+pub(super) const fn built(controller: Controller) -> Controller {
+    Controller {
+        built: true,
+        ..controller
     }
 }
 

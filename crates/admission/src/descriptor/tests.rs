@@ -176,22 +176,89 @@ fn controllers_are_those_of_the_contract() {
 }
 
 #[test]
-fn rights_are_those_of_the_contract_and_the_one_for_template_checks() {
-    let mut expected: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+fn rights_are_no_more_than_those_of_the_contract_and_the_one_for_template_checks() {
+    let mut contract: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
     for row in rows(include_str!("../../fixtures/rights.txt")) {
         let group = row[0].trim_start_matches('+').replace("core", "");
         for resource in row[1].split(' ') {
-            expected.insert((group.clone(), resource.to_owned()), sorted(row[2].split(' ')));
+            contract.insert((group.clone(), resource.to_owned()), row[2].split(' ').collect());
         }
     }
-    let mut found = BTreeMap::new();
-    for rule in rules() {
-        for resource in rule.resources {
-            let twice = found.insert((rule.group.to_owned(), resource), sorted(rule.verbs.iter().copied()));
-            assert_eq!(twice, None);
+    for rule in rules().into_iter().filter(|rule| rule.scope == Scope::Cluster) {
+        for resource in &rule.resources {
+            let may = contract.get(&(rule.group.to_owned(), resource.clone()));
+            let may = may.unwrap_or_else(|| panic!("{resource}: not in the contract"));
+            assert!(
+                rule.verbs.iter().all(|verb| may.contains(verb)),
+                "{resource}: {:?}",
+                rule.verbs
+            );
         }
     }
-    assert_eq!(found, expected);
+}
+
+/// What the manager may do with a resource in a scope, with these gates.
+fn verbs(scope: Scope, resource: &str, gates: Gates) -> BTreeSet<&'static str> {
+    let rules = rules().into_iter();
+    rules
+        .filter(|rule| {
+            rule.scope == scope && rule.is_needed(gates) && rule.resources.iter().any(|each| each == resource)
+        })
+        .flat_map(|rule| rule.verbs)
+        .copied()
+        .collect()
+}
+
+#[test]
+fn given_what_is_built_and_gates_then_rights_are_those_that_somebody_needs() {
+    let gates = Gates::default().with(Gate::ImagePullJobGate, true);
+    let no_jobs = gates.with(Gate::ImagePullJobGate, false);
+    let no_daemon = gates.with(Gate::KruiseDaemon, false);
+    let everywhere = |resource: &str, gates| verbs(Scope::Cluster, resource, gates).len();
+    for (resource, gates, count) in [
+        ("clonesets", no_daemon, 7),
+        ("pods/resize", no_daemon, 3),
+        ("nodeimages", no_jobs, 7),
+        ("nodeimages", no_daemon, 0),
+        ("imagepulljobs", gates, 7),
+        ("imagepulljobs", no_jobs, 0),
+        (
+            "imagepulljobs",
+            no_jobs.with(Gate::PreDownloadImageForInPlaceUpdate, true),
+            7,
+        ),
+        (
+            "imagepulljobs/status",
+            no_jobs.with(Gate::PreDownloadImageForInPlaceUpdate, true),
+            0,
+        ),
+        ("secrets", no_jobs, 0),
+        // Nobody who needs these is built.
+        (
+            "storageclasses",
+            gates.with(Gate::StatefulSetAutoResizePVCGate, true),
+            0,
+        ),
+        ("sidecarsets", gates, 0),
+        ("deployments", gates, 0),
+        ("jobs", gates, 0),
+        ("*", gates, 0),
+        ("*/scale", gates, 0),
+        ("pods/ephemeralcontainers", gates, 0),
+        ("leases", gates, 0),
+    ] {
+        assert_eq!(everywhere(resource, gates), count, "{resource}");
+    }
+    let reading = BTreeSet::from(["get", "list", "watch"]);
+    assert_eq!(
+        verbs(Scope::Cluster, "secrets", gates),
+        reading,
+        "no Secret is written but in two namespaces"
+    );
+    assert!(verbs(Scope::DaemonConfig, "secrets", gates).contains("create"));
+    assert_eq!(verbs(Scope::DaemonConfig, "secrets", no_jobs).len(), 0);
+    assert_eq!(verbs(Scope::System, "secrets", no_jobs).len(), 7);
+    assert_eq!(verbs(Scope::System, "leases", no_daemon).len(), 7);
 }
 
 #[test]

@@ -114,6 +114,47 @@ async fn given_a_pod_of_ours_then_the_patch_adds_the_readiness_gate() {
 }
 
 #[tokio::test]
+async fn given_a_namespace_that_cannot_be_one_then_every_handler_refuses() {
+    let dispatch = dispatch(descriptors());
+    let paths: Vec<_> = dispatch.routes.keys().copied().collect();
+    assert!(paths.len() > 40);
+    let long = "a".repeat(64);
+    for namespace in [
+        "../secrets",
+        "a/b",
+        "a.b",
+        "A",
+        "a?x=y",
+        "%2e%2e",
+        " ",
+        "-a",
+        "a\n",
+        &long,
+    ] {
+        for path in &paths {
+            for operation in ["CREATE", "UPDATE", "DELETE"] {
+                let request = json!({"uid": "u", "operation": operation, "namespace": namespace, "name": "x"});
+                let (code, answer) = ask(&dispatch, path, &review(&request)).await;
+                let response = &answer["response"];
+                assert_eq!(
+                    (code, &response["allowed"]),
+                    (200, &json!(false)),
+                    "{path}: {namespace:?}"
+                );
+                let message = response["status"]["message"].as_str().unwrap();
+                assert!(
+                    message.starts_with("request.namespace: Invalid value: "),
+                    "{path}: {message}"
+                );
+            }
+        }
+    }
+    let request = json!({"uid": "u", "operation": "DELETE", "namespace": "a".repeat(63)});
+    let (_, answer) = ask(&dispatch, "/validate-namespace", &review(&request)).await;
+    assert_eq!(answer["response"]["allowed"], true);
+}
+
+#[tokio::test]
 async fn given_other_requests_about_pods_then_they_pass() {
     let dispatch = dispatch(descriptors());
     for request in [

@@ -1,8 +1,10 @@
+mod attacks;
+
 use super::*;
 use crate::{
     Context,
     certificates::{Artifacts, Decision, Renewal, Showing},
-    descriptor::descriptors,
+    descriptor::{Descriptor, descriptors},
     metrics::Metrics,
 };
 use bytes::Bytes;
@@ -48,14 +50,26 @@ fn show(certificate: &ServingCertificate, artifacts: &Artifacts) {
 }
 
 async fn start(artifacts: &Artifacts, farewell: Farewell) -> Service {
+    start_with(artifacts, farewell, Limits::default(), &[]).await
+}
+
+/// A server with these limits, and with further paths.
+async fn start_with(
+    artifacts: &Artifacts,
+    farewell: Farewell,
+    limits: Limits,
+    further: &'static [Descriptor],
+) -> Service {
     let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
     let gates = Gates::default();
     let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
     let context = Context::new(kube::Client::try_from(config).unwrap(), gates, true, &metrics);
-    let dispatch = Dispatch::new(descriptors(), context, metrics.clone());
+    let dispatch = Dispatch::new(descriptors().chain(further), context, metrics.clone());
     let certificate = Arc::new(ServingCertificate::default());
     show(&certificate, artifacts);
-    let server = Server::bind(0, Arc::new(dispatch), certificate.clone()).await.unwrap();
+    let server = Server::bind(0, Arc::new(dispatch), certificate.clone(), limits)
+        .await
+        .unwrap();
     let stop = CancellationToken::new();
     Service {
         port: server.port().unwrap(),
@@ -72,6 +86,15 @@ const AT_ONCE: Farewell = Farewell {
 };
 
 async fn connect(port: u16, artifacts: &Artifacts, protocol: &[u8]) -> std::io::Result<ClientStream<TcpStream>> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    shake_hands(stream, artifacts, protocol).await
+}
+
+async fn shake_hands(
+    stream: TcpStream,
+    artifacts: &Artifacts,
+    protocol: &[u8],
+) -> std::io::Result<ClientStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     for ca in CertificateDer::pem_slice_iter(&artifacts.ca_bundle) {
         roots.add(ca.unwrap()).unwrap();
@@ -82,7 +105,6 @@ async fn connect(port: u16, artifacts: &Artifacts, protocol: &[u8]) -> std::io::
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.to_vec()];
-    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
     TlsConnector::from(Arc::new(config))
         .connect(ServerName::try_from("127.0.0.1").unwrap(), stream)
         .await

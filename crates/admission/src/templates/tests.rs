@@ -54,9 +54,10 @@ fn given_other_refusals_then_only_those_about_the_template_count() {
             &status(json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message})),
         )
     };
+    let wrong_type = "PodTemplate in version \"v1\" cannot be handled as a PodTemplate: json: cannot unmarshal string";
     assert_eq!(
-        refusal(400, "BadRequest", "wrong type"),
-        Judgement::Malformed("wrong type".into())
+        refusal(400, "BadRequest", wrong_type),
+        Judgement::Malformed(wrong_type.into())
     );
     assert_eq!(
         refusal(
@@ -67,6 +68,21 @@ fn given_other_refusals_then_only_those_about_the_template_count() {
         Judgement::Unchecked(Unchecked::NoRight)
     );
     for (code, reason, message) in [
+        (
+            400,
+            "BadRequest",
+            "admission webhook \"a.example.com\" does not support dry run",
+        ),
+        (
+            400,
+            "BadRequest",
+            "admission webhook \"a.example.com\" denied the request: not on Fridays",
+        ),
+        (
+            400,
+            "",
+            "admission webhook \"a.example.com\" denied the request: not on Fridays",
+        ),
         (403, "Forbidden", "exceeded quota"),
         (404, "NotFound", "no namespace"),
         (422, "Invalid", "without causes"),

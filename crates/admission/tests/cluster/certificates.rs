@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kruise_admission::{AdmissionError, CertStore, Settings, descriptor::Configuration};
 use kruise_api::gates::{Gate, Gates};
@@ -18,7 +19,10 @@ use serde_json::{Value, json};
 
 use super::installation::{CRDS, Installation, PATIENCE, crd, decoded};
 
-const KEYS: [&str; 6] = ["ca-cert.pem", "ca-key.pem", "cert.pem", "key.pem", "tls.crt", "tls.key"];
+/// Of a CA that nobody here uses.
+const FOREIGN_CA: &[u8] = include_bytes!("../../fixtures/rsa/ca-cert.pem");
+const CA_KEY: &str = "ca-key.pem";
+const KEYS: [&str; 6] = ["ca-cert.pem", CA_KEY, "cert.pem", "key.pem", "tls.crt", "tls.key"];
 
 #[test]
 fn given_an_empty_secret_when_the_manager_starts_then_everything_carries_its_ca() {
@@ -54,8 +58,10 @@ fn given_an_empty_secret_when_the_manager_starts_then_everything_carries_its_ca(
         for plural in CRDS {
             assert_eq!(ca_of_crd(&installation, plural).await, *ca, "{plural}");
         }
-        for key in KEYS {
-            let file = installation.directory.path().join("certs").join(key);
+        let directory = installation.directory.path().join("certs");
+        assert!(!directory.join(CA_KEY).exists(), "nobody needs it there");
+        for key in KEYS.into_iter().filter(|key| *key != CA_KEY) {
+            let file = directory.join(key);
             assert_eq!(std::fs::read(&file).unwrap(), certificates[key], "{key}");
             assert_eq!(
                 std::fs::metadata(&file).unwrap().permissions().mode() & 0o777,
@@ -87,17 +93,23 @@ fn given_bundles_are_overwritten_then_each_is_repaired_within_a_second() {
         for round in 0..4 {
             for configuration in Configuration::BOTH {
                 let mut entries = installation.configuration(configuration).await.entries();
-                let wiped = if round % 2 == 0 { Value::Null } else { json!("AAAA") };
+                // The API server takes no bundle, and that of somebody else.
+                let wiped = if round % 2 == 0 {
+                    Value::Null
+                } else {
+                    json!(BASE64.encode(FOREIGN_CA))
+                };
                 entries[round]["clientConfig"]["caBundle"] = wiped;
                 let patch = json!({"webhooks": entries});
                 let api = installation.configurations(configuration);
                 let name = installation.name(configuration);
-                // A bundle that is no PEM is refused by the API server; wiping is not.
-                let overwritten = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-                if overwritten.is_err() {
-                    continue;
-                }
+                let overwritten = api
+                    .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+                    .await
+                    .unwrap();
                 let start = Instant::now();
+                let bundle = &overwritten.data["webhooks"][round]["clientConfig"]["caBundle"];
+                assert_ne!(decoded(bundle), ca, "it was overwritten");
                 eventually(PATIENCE, "the CA bundle is back", || async {
                     let bundles = installation.configuration(configuration).await.bundles();
                     bundles
@@ -113,10 +125,14 @@ fn given_bundles_are_overwritten_then_each_is_repaired_within_a_second() {
             let plural = CRDS[round];
             let name = crd(plural)["metadata"]["name"].as_str().unwrap().to_owned();
             let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}});
-            crds.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            let overwritten = crds
+                .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
                 .await
                 .unwrap();
             let start = Instant::now();
+            let overwritten = serde_json::to_value(overwritten).unwrap();
+            let bundle = &overwritten["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"];
+            assert_ne!(decoded(bundle), ca, "it was wiped");
             eventually(PATIENCE, "the CA bundle of the CRD is back", || async {
                 let bundle = ca_of_crd(&installation, plural).await;
                 (bundle == ca).then_some(()).ok_or_else(|| NotYet::new("not yet"))

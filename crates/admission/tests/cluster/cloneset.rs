@@ -1,12 +1,16 @@
 //! CloneSets get the verdicts that the original gave, from a real API server with our webhooks in place.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
+use kruise_admission::{ApiPods, FindPods as _};
 use kruise_api::gates::{Gate, Gates};
+use kruise_core::cloneset::validate::NamedPod;
 use kruise_testkit::{
     builders::{Fixture as _, pod},
     eventually::{eventually, run_test},
+    faults::Faults,
+    namespace,
 };
 use kube::{
     Api, Error, ResourceExt as _,
@@ -255,5 +259,40 @@ fn given_what_users_write_then_what_the_api_server_stores_is_complete_and_stays_
         }
         assert!(compared > 12, "{compared}");
         manager.stop().await;
+    });
+}
+
+#[test]
+fn given_many_named_pods_then_they_are_looked_up_in_one_list() {
+    run_test(Duration::from_mins(2), async {
+        let faults = Faults::new(1);
+        let client = faults.client().await;
+        let namespace = namespace::fresh(&client, "named").await.unwrap();
+        let pods: Api<Pod> = namespace.api();
+        for name in ["a", "b"] {
+            pods.create(&PostParams::default(), &pod(name).build()).await.unwrap();
+        }
+        let finder = ApiPods(client);
+        let unowned = NamedPod::Found {
+            controller: None,
+            is_being_deleted: false,
+        };
+        let names: Vec<String> = (0..1000).map(|number| format!("missing-{number}")).collect();
+        for (missing, gets, lists) in [(10, 12, 0), (1000, 0, 1)] {
+            let all = ["a", "b", "No-Name"].into_iter();
+            let all: BTreeSet<&str> = all.chain(names.iter().take(missing).map(String::as_str)).collect();
+            let before = (faults.count("get", "pods"), faults.count("list", "pods"));
+            let found = finder.find(namespace.name(), all.clone()).await;
+            assert_eq!(found.keys().map(String::as_str).collect::<BTreeSet<_>>(), all);
+            for (name, pod) in found {
+                let expected = if name.len() == 1 { &unowned } else { &NamedPod::Missing };
+                assert_eq!(pod, *expected, "{name}");
+            }
+            let asked = (
+                faults.count("get", "pods") - before.0,
+                faults.count("list", "pods") - before.1,
+            );
+            assert_eq!(asked, (gets, lists));
+        }
     });
 }

@@ -32,6 +32,17 @@ impl<V> Pairs<V> {
     }
 }
 
+impl<V> Pairs<V> {
+    /// Without what nobody asks for.
+    #[must_use]
+    pub(crate) fn only(self, mut wanted: impl FnMut(&str) -> bool) -> Self {
+        if self.0.iter().all(|(key, _)| wanted(key)) {
+            return self;
+        }
+        Self(self.0.into_iter().filter(|(key, _)| wanted(key)).collect())
+    }
+}
+
 impl<V: std::ops::Deref<Target = str>> Pairs<V> {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {

@@ -121,6 +121,8 @@ pub const BUDGET_PREVENTS_POD_DELETION: &str = "PubPreventPodDeletion";
 pub const EPHEMERAL_CREATE_FAILED: &str = "CreateFailed";
 /// Ephemeral containers could not be removed from a pod.
 pub const EPHEMERAL_REMOVE_FAILED: &str = "RemoveFailed";
+/// Pull Secrets of an ImagePullJob cannot be copied to where daemons read them.
+pub const FAILED_SYNC_PULL_SECRETS: &str = "FailedSyncPullSecrets";
 /// An ImageListPullJob made a job for one image.
 pub const CREATED_CHILD_PULL_JOB: &str = "Successful create ImagePullJob";
 /// An ImageListPullJob deleted the job of one image.

@@ -115,7 +115,7 @@ fn what_cannot_be_read_is_named() {
         (r#"{"metadata":{"resourceVersion":7}}"#, "metadata.resourceVersion"),
         (
             r#"{"spec":{"containers":[{},{"env":[{"value":{}}]}]}}"#,
-            "spec.containers[1].env[0].value",
+            "spec.containers: [1].env[0].value",
         ),
         (
             r#"{"status":{"conditions":[{"lastTransitionTime":"now"}]}}"#,
@@ -127,6 +127,50 @@ fn what_cannot_be_read_is_named() {
         ),
     ];
     for (json, path) in table {
-        assert_eq!(read::from_slice::<Pod>(json.as_bytes()).unwrap_err().path, path);
+        let error = read::from_slice::<Pod>(json.as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{path}: ")), "{error}");
     }
+}
+
+#[test]
+fn whole_containers_are_kept_only_while_a_pod_is_updated_in_place() {
+    let pod = |labels: Value, condition: &str| -> Pod {
+        let json = json!({
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "a", "image": "a:1", "imagePullPolicy": "Always"}]},
+            "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": condition}]},
+        });
+        read::from_slice(json.to_string().as_bytes()).unwrap()
+    };
+    let state = |state: &str| json!({"lifecycle.apps.kruise.io/state": state});
+    for (pod, kept) in [
+        (pod(state("Normal"), "True"), false),
+        (pod(json!({}), "True"), false),
+        (pod(state("Updating"), "True"), true),
+        (pod(json!({}), "False"), true),
+    ] {
+        let whole = pod.spec.whole_containers.value();
+        assert_eq!(whole.pointer("/0/imagePullPolicy").is_some(), kept, "{pod:?}");
+        assert_eq!(pod.spec.template.containers[0].image, "a:1");
+    }
+}
+
+#[test]
+fn given_annotations_then_those_that_are_read_and_those_that_feed_variables_are_kept() {
+    let from = |path: &str| json!({"name": path, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let pod = |path: &str| -> Pod {
+        let annotations = json!({"apps.kruise.io/x": "1", "example.com/fed": "2", "example.com/other": "3"});
+        let json = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "main", "env": [from(path)]}]}});
+        serde_json::from_value(json).unwrap()
+    };
+    let kept = |pod: &Pod| {
+        pod.metadata
+            .annotations
+            .iter()
+            .map(|(_, value)| value.to_string())
+            .collect::<String>()
+    };
+    assert_eq!(kept(&pod("metadata.annotations['example.com/fed']")), "12");
+    assert_eq!(kept(&pod("metadata.annotations")), "123");
+    assert_eq!(kept(&pod("metadata.name")), "1");
 }

@@ -1,11 +1,50 @@
-//! What a Pod's spec looks like on the wire, as far as we read it.
+//! What a Pod looks like on the wire, as far as we read it.
 
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
-use super::{self as pod, Container, NodeTerm, RequiredNodes, Template, Toleration};
-use crate::meta::Pairs;
+use super::status::Holds;
+use super::{self as pod, Container, NodeTerm, PodStatus, RequiredNodes, Template, Toleration};
+use crate::meta::{Meta, Pairs};
+use crate::names::condition::pod::IN_PLACE_UPDATE_READY;
+use crate::names::label;
 use crate::text::Text;
 use crate::wire::or_empty;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Pod {
+    #[serde(deserialize_with = "or_empty")]
+    metadata: Meta,
+    #[serde(deserialize_with = "or_empty")]
+    spec: PodSpec,
+    #[serde(deserialize_with = "or_empty")]
+    status: PodStatus,
+}
+
+impl From<Pod> for pod::Pod {
+    fn from(mut wire: Pod) -> Self {
+        let text = wire.spec.containers.text.take();
+        let mut pod = Self {
+            metadata: wire.metadata,
+            spec: wire.spec.into(),
+            status: wire.status,
+        };
+        pod.metadata
+            .keep_annotations(|key| pod.spec.template.takes_annotation(key));
+        if let Some(text) = text.filter(|_| is_updating(&pod)) {
+            pod.spec.whole_containers = text.into();
+        }
+        pod
+    }
+}
+
+/// An update in place is under way, or its end is not noted everywhere.
+fn is_updating(pod: &pod::Pod) -> bool {
+    let condition = pod.status.condition(IN_PLACE_UPDATE_READY);
+    pod.metadata.label(label::LIFECYCLE_STATE) == Some("Updating")
+        || condition.is_some_and(|condition| condition.status == Holds::False)
+}
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -13,7 +52,7 @@ pub(super) struct PodSpec {
     #[serde(deserialize_with = "or_empty")]
     node_name: Text,
     #[serde(deserialize_with = "or_empty")]
-    containers: Box<[Container]>,
+    containers: Containers,
     #[serde(deserialize_with = "or_empty")]
     init_containers: Box<[Container]>,
     #[serde(deserialize_with = "or_empty")]
@@ -29,6 +68,21 @@ pub(super) struct PodSpec {
     affinity: Affinity,
     #[serde(deserialize_with = "or_empty")]
     volumes: Vec<Volume>,
+}
+
+/// Containers as far as we read them, and as they came.
+#[derive(Default)]
+struct Containers {
+    read: Box<[Container]>,
+    text: Option<Box<RawValue>>,
+}
+
+impl<'de> Deserialize<'de> for Containers {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(from)?;
+        let read = crate::read::from_slice(text.get().as_bytes()).map_err(serde::de::Error::custom)?;
+        Ok(Self { read, text: Some(text) })
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -136,7 +190,7 @@ impl From<PodSpec> for pod::PodSpec {
             })
         };
         let template = Template {
-            containers: wire.containers,
+            containers: wire.containers.read,
             init_containers: wire.init_containers,
             readiness_gates: wire
                 .readiness_gates
@@ -157,6 +211,7 @@ impl From<PodSpec> for pod::PodSpec {
             template: template.into(),
             required_nodes: RequiredNodes(required.node_selector_terms).into(),
             claims: wire.volumes.into_iter().filter_map(claim).collect(),
+            whole_containers: crate::raw::AnyJson::default(),
         }
     }
 }

@@ -101,7 +101,7 @@ impl Stage {
         Api::all(self.client.clone())
     }
 
-    /// A Pod that holds the manager's Lease. Its address is this machine's.
+    /// A Pod of the manager, and who holds its Lease.
     pub(super) async fn lead(&self, pod_name: &str, holder: &str) {
         let manager = pod(pod_name)
             .image("manager")
@@ -109,17 +109,15 @@ impl Stage {
             .build();
         let pods: Api<Pod> = self.namespace.api();
         pods.create(&PostParams::default(), &manager).await.unwrap();
-        let address = own_address();
-        let status = json!({"status": {"podIP": address, "podIPs": [{"ip": address}], "phase": "Running"}});
-        pods.patch_status(pod_name, &PatchParams::default(), &Patch::Merge(&status))
-            .await
-            .unwrap();
-        let lease = json!({"metadata": {"name": object::MANAGER_LEASE}, "spec": {
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": object::MANAGER_LEASE}, "spec": {
             "holderIdentity": holder, "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15,
         }});
         let leases: Api<Lease> = self.namespace.api();
-        let lease: Lease = serde_json::from_value(lease).unwrap();
-        leases.create(&PostParams::default(), &lease).await.unwrap();
+        let params = PatchParams::apply("test").force();
+        leases
+            .patch(object::MANAGER_LEASE, &params, &Patch::Apply(&lease))
+            .await
+            .unwrap();
     }
 
     /// Runs the plugin in this namespace.
@@ -169,14 +167,6 @@ fn crd_of(plural: &str) -> Value {
     crd
 }
 
-/// An address of this machine that is not the loopback; the API server's proxy takes no other.
-fn own_address() -> String {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Nothing is sent; the kernel only chooses the way.
-    socket.connect("192.0.2.1:9").expect("a route out of this machine");
-    socket.local_addr().unwrap().ip().to_string()
-}
-
 /// Answers as the debug endpoint of a manager does, to one path.
 pub(super) struct DebugEndpoint {
     pub(super) port: u16,
@@ -185,7 +175,7 @@ pub(super) struct DebugEndpoint {
 
 impl DebugEndpoint {
     pub(super) async fn start(path: String, status: &'static str, body: String) -> Self {
-        let listener = TcpListener::bind(("0.0.0.0", 0)).await.unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let task = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {

@@ -7,9 +7,11 @@
 //!   whose Pod has ended or is on its way out gets that Pod as its owner, and one that has no Pod at all is deleted.
 //! - The claims of a Pod that the set itself deletes go with it either way. With `enablePVCReuse` they get the Pod as
 //!   their owner before it is deleted: a claim without a Pod could not tell whether it shall wait or go.
+//! - The claims of a Pod that lives are the set's. When it was about to be deleted and stays after all (the deletion was
+//!   refused, or somebody wants more replicas again), the set takes them back.
 //! - A claim that was made only just now is not deleted: its Pod may be on its way into our cache.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -18,8 +20,11 @@ use kruise_api::names::{event, label};
 use kruise_api::pod::Pod;
 use serde_json::{Value, json};
 
+use super::round::Round;
 use crate::plan::{Action, Chain, Event, ObjectKind, OnFailure, Pace, Phase, Plan, Preconditions, Step, Target, Write};
+use crate::shared::availability::is_active;
 use crate::shared::pod_change::whole_seconds;
+use crate::shared::revision::Owner;
 
 /// How long a claim without a Pod is left alone after it was made.
 const YOUNG: SignedDuration = SignedDuration::from_secs(30);
@@ -66,6 +71,11 @@ impl<'a> Claims<'a> {
         self.by_id.get(id).map_or(&[], Vec::as_slice)
     }
 
+    /// The claims with the id of this Pod.
+    pub(super) fn of_pod(&self, pod: &Meta) -> &[&'a Meta] {
+        instance_id(pod).map_or(&[], |id| self.with_id(id))
+    }
+
     /// True when there is a claim with this id and name.
     pub(super) fn has(&self, id: &str, name: &str) -> bool {
         self.with_id(id).iter().any(|claim| &*claim.name == name)
@@ -92,7 +102,7 @@ pub(super) fn give_up(
     set: &Uid,
     now: Timestamp,
 ) {
-    let mut step = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Stop);
+    let mut step = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Skip);
     for (id, metas) in &claims.by_id {
         match pods.get(id) {
             Some((_, true)) => {}
@@ -110,6 +120,27 @@ pub(super) fn give_up(
         }
     }
     plan.push(step);
+}
+
+/// Takes back the claims of Pods that were to be deleted and live on. It comes first and holds up nothing: whatever else fails,
+/// nobody's volume may go with a Pod that is meant to stay.
+pub(super) fn take_back(round: &Round<'_>, plan: &mut Plan) {
+    if round.pods_claims.by_id.is_empty() {
+        return;
+    }
+    let deleted = plan.writes().filter_map(|action| match action {
+        Action::Delete { object, .. } if object.kind == ObjectKind::Pod => Some(&*object.name),
+        _ => None,
+    });
+    let deleted: BTreeSet<&str> = deleted.collect();
+    let mut step = Step::new(Phase::Claims, Pace::Bounded, OnFailure::GoOn);
+    let stays = |pod: &&Pod| is_active(pod) && !deleted.contains(&*pod.metadata.name);
+    for pod in round.all_pods().filter(stays) {
+        for claim in round.pods_claims.of_pod(&pod.metadata) {
+            step.push(Chain::of(give_back(claim, pod, &round.owner)));
+        }
+    }
+    plan.push_first(step);
 }
 
 /// How much longer a claim is left alone because it is young.
@@ -133,6 +164,18 @@ pub(super) fn hand_over(claim: &Meta, pod: &Pod, set: &Uid) -> Write {
             "failed to make pod {} the owner of claim {}",
             pod.metadata.name, claim.name
         ),
+    );
+    Write::from(Action::patch(target, patch, Preconditions::unchanged(claim))).or_else(failed)
+}
+
+/// Makes the set the owner of a claim, instead of the Pod.
+fn give_back(claim: &Meta, pod: &Pod, set: &Owner) -> Write {
+    let owners = json!([without_owner(&pod.metadata.uid), set.reference()]);
+    let patch = json!({ "metadata": { "ownerReferences": owners } });
+    let target = Target::of(ObjectKind::PersistentVolumeClaim, claim);
+    let failed = Event::warning(
+        event::FAILED_UPDATE,
+        format!("failed to make the set the owner of claim {} again", claim.name),
     );
     Write::from(Action::patch(target, patch, Preconditions::unchanged(claim))).or_else(failed)
 }

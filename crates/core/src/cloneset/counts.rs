@@ -4,9 +4,9 @@
 //!
 //! | number | rule |
 //! |---|---|
-//! | partition | Pods that stay old. A percentage is rounded up, but anything below `100%` lets at least one Pod be updated |
+//! | partition | Pods that stay old. A percentage is rounded up, but anything below `100%` lets at least one Pod be updated; more than `100%` are all |
 //! | surge | Pods above `replicas` during an update, rounded up; none while paused |
-//! | unavailable | Pods that may be missing during an update, 20% when not given. Rounded up without surge, down with it |
+//! | unavailable | Pods that may be missing during an update, 20% when not given. Rounded up without surge, down with it, and down without any `rollingUpdate` |
 //! | scale limit | Pods that may be unavailable while Pods are added; no limit when not given |
 //!
 //! Then Pods are counted ([`Tally`]) in two groups: *new* are at the update revision, *old* are all others. In each
@@ -108,7 +108,7 @@ fn share(value: &IntOrPercent, total: i32, round: Round) -> i64 {
 /// Pods that stay old: between none and all, and all only when the user says so.
 pub(super) fn partition(partition: Option<&IntOrPercent>, replicas: i32) -> i64 {
     let Some(partition) = partition else { return 0 };
-    let kept = partition.ceil_of(replicas).unwrap_or(0).clamp(0, replicas.max(0));
+    let kept = partition.ceil_of(replicas).unwrap_or(0);
     let says_all = match partition {
         IntOrPercent::Int(_) => true,
         IntOrPercent::Text(text) => &**text == "100%",
@@ -118,7 +118,7 @@ pub(super) fn partition(partition: Option<&IntOrPercent>, replicas: i32) -> i64 
     } else {
         kept
     };
-    kept.into()
+    kept.clamp(0, replicas.max(0)).into()
 }
 
 /// Pods that should be at the update revision, as the status says it. Without rolling update that is all.

@@ -13,10 +13,14 @@
 //! Templates are completed when the object is new or its Pod template has changed, and otherwise left alone: a default that a
 //! release adds must not make a new revision of a workload that nobody touched. Gate `TemplateNoDefaults` leaves them alone always.
 //!
+//! One thing is taken out of a template: `$patch`, a directive for patches. The data of revisions has it, and whoever sends these as a merge patch
+//! (`rollout undo` of the existing plugin does) would have it stored.
+//!
 //! All of it works on the JSON as it came. Fields nobody knows stay; a value of a wrong type is left for the API server to refuse.
 
 use super::version::Version;
 use crate::pod_template;
+use crate::shared::revision;
 use crate::shared::tree::{Object, child, child_or_new, fill, fill_missing};
 use kruise_api::gates::Gates;
 use serde_json::{Value, json};
@@ -27,6 +31,9 @@ pub fn default(object: &mut Object, old: Option<&Object>, version: Version, gate
     let Some(spec) = child_or_new(object, "spec") else {
         return;
     };
+    if let Some(template) = child(spec, "template") {
+        template.remove(revision::DIRECTIVE);
+    }
     let mut wrote = fields(spec, version);
     if !is_template_new(spec, old) {
         return;
@@ -82,6 +89,7 @@ fn is_template_new(spec: &Object, old: Option<&Object>) -> bool {
     let normal = |spec: &Object| {
         let template = spec.get("template").and_then(Value::as_object);
         let mut template = template.cloned().unwrap_or_default();
+        template.remove(revision::DIRECTIVE);
         pod_template::artefacts(&mut template);
         template
     };

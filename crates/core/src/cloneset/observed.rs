@@ -1,5 +1,6 @@
 //! What a CloneSet's planner looks at.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kruise_api::cloneset::v1beta1::CloneSet;
@@ -16,9 +17,17 @@ pub struct Observed {
     pub set: Arc<CloneSet>,
     /// Pods with an owner reference to the set, ended and terminating ones too.
     pub pods: Vec<Arc<Pod>>,
+    /// Pods with an owner reference to the set that cannot be read, but for their metadata. An older version of one may be among
+    /// the others.
+    pub unreadable: Vec<Arc<Head>>,
     /// Claims (`PersistentVolumeClaim`) with an owner reference to the set.
     pub claims: Vec<Arc<Head>>,
-    /// ControllerRevisions of the namespace that the set controls, and those that nobody controls.
+    /// Claims with an owner reference to one of these Pods, and none to the set.
+    pub pods_claims: Vec<Arc<Head>>,
+    /// Names that Pods of the set with these claims would have, and that other Pods of the namespace have: Pods that were released, or
+    /// somebody else's.
+    pub names_taken: BTreeSet<String>,
+    /// ControllerRevisions of the namespace that the set controls, those that nobody controls, and those named like its own.
     pub revisions: Vec<Arc<ControllerRevision>>,
     /// ImagePullJobs that the set controls.
     pub pull_jobs: Vec<Arc<Head>>,

@@ -4,8 +4,9 @@
 //! is worth it is decided once per revision (see [`crate::shared::predownload`]). What fails here holds nothing back.
 
 use kruise_api::gates::Gate;
-use kruise_api::names::event;
+use kruise_api::names::{annotation, event};
 use kruise_api::shared::in_place::{InPlaceUpdateStrategy, PodUpdatePolicy};
+use kruise_api::shared::int_or_percent::Percent;
 use serde_json::Value;
 
 use super::counts;
@@ -89,7 +90,7 @@ fn decide(round: &Round<'_>, plan: &mut Plan) {
         partition: round.goal.partition as i32,
         max_unavailable: counts::unavailable_rounded_down(spec) as i32,
         updated_ready: status.map_or(0, |status| status.updated_ready_replicas),
-        min_updated_ready: strategy.image_pre_download_min_updated_ready_pods.unwrap_or(0),
+        min_updated_ready: min_updated_ready(round, strategy),
         parallelism: strategy.image_pre_download_parallelism.as_ref(),
         timeout_seconds: strategy.image_pre_download_timeout_seconds,
     });
@@ -105,6 +106,17 @@ fn decide(round: &Round<'_>, plan: &mut Plan) {
             plan.push(note(round, label));
         }
     }
+}
+
+/// Updated Pods that have to be ready first. The field has no percentages; the annotation of v1alpha1, which stays on the object, has.
+fn min_updated_ready(round: &Round<'_>, strategy: &InPlaceUpdateStrategy) -> i32 {
+    let annotations = round.set.metadata.annotations.as_ref();
+    let percentage = || {
+        let text = annotations?.get(annotation::PRE_DOWNLOAD_MIN_UPDATED_READY)?;
+        Some(Percent::parse(text).ok()?.ceil_of(round.goal.replicas as i32))
+    };
+    let field = strategy.image_pre_download_min_updated_ready_pods;
+    field.or_else(percentage).unwrap_or(0)
 }
 
 fn exists(round: &Round<'_>, job: &Job) -> bool {

@@ -1,8 +1,9 @@
 //! The revisions of a round: the one that the spec asks for, and the one that the last finished rollout reached.
 //!
 //! A template that is new gets a revision, stored before anything is made from it. A template that was there before
-//! gets its old revision back. A name that turns out to be taken by something else is a collision: the next round
-//! counts it and tries the next name.
+//! gets its old revision back. A revision of that name which is not the set's own but says the same (of a set that was
+//! deleted and applied again) is used as it is, until the garbage collector has it and the set makes its own. One that
+//! says something else is a collision: it is counted, and the next name is tried.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,11 +14,8 @@ use kruise_api::revision::ControllerRevision;
 use serde_json::Value;
 
 use super::observed::Observed;
-use crate::plan::{
-    Action, Chain, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan,
-    Preconditions, Step, Target,
-};
-use crate::shared::revision::{self, Candidate, Choice, Owner, Workload};
+use crate::plan::{Action, Chain, ObjectKind, OnFailure, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target};
+use crate::shared::revision::{self, Candidate, Choice, NameTaken, Owner, Workload};
 
 /// A revision, stored already or not.
 #[derive(Clone, Debug)]
@@ -71,13 +69,24 @@ impl<'a> Revisions<'a> {
         });
         let mut collisions = collisions(set);
         let mut choice = revision::choose(&candidate, &known, collisions);
-        if let Choice::Create {
-            name, collisions: used, ..
-        } = &choice
-            && is_taken(&observed.last, name)
-        {
-            collisions = used.saturating_add(1);
-            choice = revision::choose(&candidate, &known, collisions);
+        // Each of them takes one name at most.
+        for _ in &observed.revisions {
+            let Choice::Create {
+                name, collisions: used, ..
+            } = &choice
+            else {
+                break;
+            };
+            let Some(namesake) = namesake(observed, name) else {
+                break;
+            };
+            choice = match revision::name_taken(&candidate, namesake) {
+                NameTaken::Use => Choice::Use(namesake),
+                NameTaken::Collision => {
+                    collisions = used.saturating_add(1);
+                    revision::choose(&candidate, &known, collisions)
+                }
+            };
         }
         let (update, write) = match choice {
             Choice::Use(found) => (Revision(Cow::Borrowed(found)), None),
@@ -150,13 +159,10 @@ fn current<'a>(set: &CloneSet, known: &[&'a ControllerRevision]) -> Option<Revis
     Some(Revision(Cow::Borrowed(found)))
 }
 
-/// The last round could not store a revision of this name, because there is something of that name which is not ours.
-fn is_taken(last: &Outcome, name: &str) -> bool {
-    let is_this = |failure: &&Failure| {
-        let object = &failure.object;
-        failure.class == FailureClass::Exists && object.kind == ObjectKind::ControllerRevision && object.name == name
-    };
-    last.failures.iter().any(|failure| is_this(&failure))
+/// The revision of this name, whoever owns it.
+fn namesake<'a>(observed: &'a Observed, name: &str) -> Option<&'a ControllerRevision> {
+    let mut all = observed.revisions.iter().map(|revision| &**revision);
+    all.find(|revision| revision.name() == name)
 }
 
 fn renumber(revision: &ControllerRevision, mut patch: Value) -> (Action, OnFailure) {

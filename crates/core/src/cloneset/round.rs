@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_api::gates::Gate;
 use kruise_api::kind::Kind;
-use kruise_api::meta::Uid;
+use kruise_api::meta::{Meta, Uid};
 use kruise_api::pod::Pod;
 use kruise_api::shared::lifecycle::Lifecycle;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use super::member::Member;
 use super::observed::Observed;
 use super::rank::Topology;
 use super::revisions::Revisions;
-use crate::plan::{Action, Chain, Env};
+use crate::plan::{Action, Chain, Env, PodNames};
 use crate::shared::availability::{availability, is_active};
 use crate::shared::inplace;
 use crate::shared::lifecycle::{is_specified_delete, state};
@@ -43,8 +43,12 @@ pub(super) struct Round<'a> {
     pub(super) members: Vec<Member<'a>>,
     /// Active Pods that are no longer the set's.
     pub(super) strangers: Vec<&'a Pod>,
+    /// The set's Pods that cannot be read.
+    pub(super) unreadable: PodNames,
     /// The set's claims.
     pub(super) claims: Claims<'a>,
+    /// Claims that its Pods own instead of it.
+    pub(super) pods_claims: Claims<'a>,
     /// The revisions.
     pub(super) revisions: Revisions<'a>,
 }
@@ -76,7 +80,9 @@ impl<'a> Round<'a> {
             goal: Goal::of(&set.spec),
             members: Vec::new(),
             strangers: Vec::new(),
+            unreadable: PodNames::default(),
             claims: Claims::of(observed.claims.iter().map(|claim| &**claim)),
+            pods_claims: Claims::of(observed.pods_claims.iter().map(|claim| &**claim)),
             revisions,
         };
         round.look_at_pods();
@@ -86,14 +92,18 @@ impl<'a> Round<'a> {
     fn look_at_pods(&mut self) {
         let listed = &self.set.spec.scale_strategy.pods_to_delete;
         let listed: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
+        let unreadable = self.observed.unreadable.iter().map(|head| &head.metadata);
+        self.unreadable = unreadable
+            .filter(|meta| self.controls(meta))
+            .map(|meta| &*meta.name)
+            .collect();
         let active = self
             .observed
             .pods
             .iter()
-            .filter(|pod| self.controls(pod) && is_active(pod));
+            .filter(|pod| self.controls(&pod.metadata) && is_active(pod));
         let active: Vec<&Pod> = active.map(|pod| &**pod).collect();
-        let is_ours = |pod: &Pod| selector::matches(&self.set.spec.selector, |key| pod.metadata.label(key));
-        let (ours, strangers): (Vec<&Pod>, Vec<&Pod>) = active.into_iter().partition(|pod| is_ours(pod));
+        let (ours, strangers): (Vec<&Pod>, Vec<&Pod>) = active.into_iter().partition(|pod| self.selects(pod));
         let mut members: Vec<Member<'_>> = ours.into_iter().map(|pod| self.member(pod, &listed)).collect();
         members.sort_by(|one, other| one.name().cmp(other.name()));
         self.members = members;
@@ -112,16 +122,19 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn controls(&self, pod: &Pod) -> bool {
-        pod.metadata
-            .controller()
-            .is_some_and(|controller| controller.uid == self.uid)
+    fn controls(&self, pod: &Meta) -> bool {
+        pod.controller().is_some_and(|controller| controller.uid == self.uid)
+    }
+
+    /// The selector chooses the Pod.
+    pub(super) fn selects(&self, pod: &Pod) -> bool {
+        selector::matches(&self.set.spec.selector, |key| pod.metadata.label(key))
     }
 
     /// All Pods of the set, ended and terminating ones too.
     pub(super) fn all_pods(&self) -> impl Iterator<Item = &'a Pod> {
         let pods = self.observed.pods.iter().map(|pod| &**pod);
-        pods.filter(|pod| self.controls(pod))
+        pods.filter(|pod| self.controls(&pod.metadata))
     }
 
     /// All Pods of the set by instance id, with whether they are active.

@@ -5,7 +5,8 @@
 //! 1. Pods that wait for their `preDelete` hook come back, if they are needed after all. (Not when a hook makes Pods
 //!    not ready: then somebody has already acted on their leaving.)
 //! 2. Missing Pods are created, first those of the current revision, then those of the update revision; as many as
-//!    `scaleStrategy.maxUnavailable` allows. As long as Pods are missing, none is deleted.
+//!    `scaleStrategy.maxUnavailable` allows. As long as Pods are missing, none is deleted, but for those that have ended and whose
+//!    successors take over their names and claims.
 //! 3. Pods whose `preDelete` hook has let go are deleted.
 //! 4. Pods that are named for deletion go: those that are not ready at once, ready ones as long as enough are
 //!    available.
@@ -15,11 +16,11 @@
 //! A Pod with anything of its `preDelete` hook on it is not deleted but waits in `PreparingDelete`. With a Pod go its
 //! claims.
 //!
-//! A round that changes the number of Pods updates none: so the numbers always fit together.
+//! A round that changes the number of Pods updates none: so the numbers always fit together. One that only tried to, and got nothing done, does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kruise_api::names::event;
+use kruise_api::names::{event, pattern};
 use kruise_api::pod::Pod;
 
 use super::counts::Numbers;
@@ -42,11 +43,7 @@ pub(super) fn scale(round: &Round<'_>, plan: &mut Plan) -> bool {
     if bring_back(round, plan) {
         return true;
     }
-    // A Pod that is about to be updated may count as updated, so that scaling in does not take the wrong ones.
-    let counts_early = round.env.gates.enabled(Gate::PreparingUpdateAsUpdate);
-    let is_new = |member: &Member<'_>| member.is_updated || counts_early && member.state == State::PreparingUpdate;
-    let tally = member::tally(&round.members, is_new);
-    let numbers = Numbers::of(&round.goal, &tally, round.switches());
+    let numbers = numbers(round, &round.members);
 
     if numbers.missing > 0 {
         return create(round, &numbers, plan);
@@ -71,8 +68,47 @@ pub(super) fn scale(round: &Round<'_>, plan: &mut Plan) -> bool {
         plan.why.push(Why::DeletionsUnderWay { pods });
         return false;
     }
-    let chosen = choose(round, &numbers, is_new);
+    let chosen = choose(round, &numbers);
     delete(round, &chosen, numbers.delete_ready, plan)
+}
+
+fn numbers(round: &Round<'_>, members: &[Member<'_>]) -> Numbers {
+    let tally = member::tally(members, |member| is_new(round, member));
+    Numbers::of(&round.goal, &tally, round.switches())
+}
+
+/// A Pod that is about to be updated may count as updated, so that scaling in does not take the wrong ones.
+fn is_new(round: &Round<'_>, member: &Member<'_>) -> bool {
+    let counts_early = round.env.gates.enabled(Gate::PreparingUpdateAsUpdate);
+    member.is_updated || counts_early && member.state == State::PreparingUpdate
+}
+
+/// Of Pods that are to be replaced: those that step 4 of the next round would delete, were they named for deletion now.
+pub(super) fn deleted_at_once<'r>(round: &Round<'_>, members: &[&'r Member<'_>]) -> BTreeSet<&'r str> {
+    let chosen: BTreeSet<&'r str> = members.iter().map(|member| member.name()).collect();
+    let with_names: Vec<Member<'_>> = round
+        .members
+        .iter()
+        .map(|member| Member {
+            is_named: member.is_named || chosen.contains(member.name()),
+            ..member.clone()
+        })
+        .collect();
+    let numbers = numbers(round, &with_names);
+    if numbers.missing > 0 {
+        return BTreeSet::new();
+    }
+    let mut ready = numbers.delete_ready;
+    let mut goes = |member: &&Member<'_>| {
+        ready -= i64::from(member.is_ready);
+        let has_room = !member.is_ready || ready >= 0;
+        has_room && lifecycle::before_delete(member.pod, round.lifecycle(), round.env.now).is_none()
+    };
+    let named = with_names
+        .iter()
+        .filter(|member| member.is_named && !member.is_leaving());
+    let gone: BTreeSet<&str> = named.filter(|member| goes(member)).map(Member::name).collect();
+    chosen.into_iter().filter(|name| gone.contains(name)).collect()
 }
 
 /// Step 1.
@@ -117,9 +153,14 @@ fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
             limit: limit as i32,
         });
     }
-    let ids = ids(round, usize::try_from(numbers.create).unwrap_or(0), plan);
+    let Places { ids, ended } = places(round, usize::try_from(numbers.create).unwrap_or(0), plan);
+    let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::GoOn);
+    for pod in &ended {
+        step.push(Chain::of(deletion(pod, Preconditions::unchanged(&pod.metadata))));
+    }
+    plan.push(step);
     if ids.is_empty() {
-        return false;
+        return !ended.is_empty();
     }
     let maker = Maker {
         owner: &round.owner,
@@ -150,12 +191,21 @@ fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
     true
 }
 
-/// Ids for new Pods. Those whose claims wait for a Pod come first; while the old Pod of that name is still going, its
-/// place is kept.
-fn ids(round: &Round<'_>, count: usize, plan: &mut Plan) -> Vec<String> {
+/// Where new Pods go.
+struct Places<'a> {
+    /// Ids for Pods to be made now.
+    ids: Vec<String>,
+    /// Pods that have ended, and whose successors take over their names and claims.
+    ended: Vec<&'a Pod>,
+}
+
+/// Places for new Pods. Ids whose claims wait for a Pod come first; while the old Pod of that name is still there, its place is
+/// kept. A name that a Pod of somebody else has is not free.
+fn places<'a>(round: &Round<'a>, count: usize, plan: &mut Plan) -> Places<'a> {
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
     let mut active: BTreeSet<&str> = BTreeSet::new();
     let mut going: BTreeSet<&str> = BTreeSet::new();
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut ended: BTreeMap<&str, &Pod> = BTreeMap::new();
     for pod in round.all_pods() {
         let Some(id) = pod_id(pod) else { continue };
         taken.insert(id);
@@ -163,31 +213,39 @@ fn ids(round: &Round<'_>, count: usize, plan: &mut Plan) -> Vec<String> {
             active.insert(id);
         } else if pod.metadata.is_deleting() {
             going.insert(id);
+        } else if round.selects(pod) {
+            ended.insert(id, pod);
         }
     }
-    let mut ids: Vec<String> = Vec::with_capacity(count);
+    let mut places = Places {
+        ids: Vec::with_capacity(count),
+        ended: Vec::new(),
+    };
     let mut kept = PodNames::default();
     if round.reuses_claims() {
+        let name = |id: &str| pattern::clone_set_pod(&round.owner.name, id);
         let waiting: Vec<&str> = round.claims.ids().filter(|id| !active.contains(id)).collect();
-        ids.extend(
-            waiting
-                .iter()
-                .filter(|id| !taken.contains(*id))
-                .take(count)
-                .map(|id| (*id).to_owned()),
-        );
-        let places = waiting.iter().filter(|id| going.contains(*id)).take(count - ids.len());
-        for id in places {
-            kept.push(&kruise_api::names::pattern::clone_set_pod(&round.owner.name, id));
-        }
+        let free = |id: &&str| !taken.contains(id) && !round.observed.names_taken.contains(&name(id));
+        places
+            .ids
+            .extend(waiting.iter().copied().filter(free).take(count).map(str::to_owned));
+        let rest = count - places.ids.len();
+        waiting
+            .iter()
+            .filter(|id| going.contains(*id))
+            .take(rest)
+            .for_each(|id| kept.push(&name(id)));
+        let ended = waiting.iter().filter_map(|id| ended.get(id).copied());
+        places.ended.extend(ended.take(rest - kept.count()));
+        places.ended.iter().for_each(|pod| kept.push(&pod.metadata.name));
     }
-    let fresh = count - ids.len() - kept.count();
+    let fresh = count - places.ids.len() - kept.count();
     if !kept.is_empty() {
         plan.why.push(Why::NameTaken { pods: kept });
     }
     taken.extend(round.claims.ids());
-    ids.extend(fresh_ids(round.env.ids.clone(), &taken, fresh));
-    ids
+    places.ids.extend(fresh_ids(round.env.ids.clone(), &taken, fresh));
+    places
 }
 
 /// The id of a Pod; of one without the label, the end of its name.
@@ -197,12 +255,9 @@ fn pod_id(pod: &Pod) -> Option<&str> {
 }
 
 /// Step 5: which Pods are too many, in the order in which they go.
-fn choose<'r, 'a>(
-    round: &'r Round<'a>,
-    numbers: &Numbers,
-    is_new: impl Fn(&Member<'_>) -> bool,
-) -> Vec<&'r Member<'a>> {
-    let (new, old): (Vec<&Member<'_>>, Vec<&Member<'_>>) = round.members.iter().partition(|member| is_new(member));
+fn choose<'r, 'a>(round: &'r Round<'a>, numbers: &Numbers) -> Vec<&'r Member<'a>> {
+    let (new, old): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
+        round.members.iter().partition(|member| is_new(round, member));
     let surplus = usize::try_from(numbers.surplus).unwrap_or(0);
     let from_old = usize::try_from(numbers.surplus_old)
         .unwrap_or(0)
@@ -263,31 +318,37 @@ fn delete(round: &Round<'_>, members: &[&Member<'_>], mut ready: i64, plan: &mut
     modified
 }
 
+/// Deletes a Pod.
+fn deletion(pod: &Pod, preconditions: Preconditions) -> Write {
+    let object = Target::of(ObjectKind::Pod, &pod.metadata);
+    let name = &pod.metadata.name;
+    Write::from(Action::Delete { object, preconditions })
+        .then(Event::normal(
+            event::SUCCESSFUL_DELETE,
+            format!("succeed to delete pod {name}"),
+        ))
+        .or_else(Event::warning(
+            event::FAILED_DELETE,
+            format!("failed to delete pod {name}"),
+        ))
+}
+
 /// Deletes a Pod and its claims, which go with it also when we get no further than the Pod. That it is not ready, or free
 /// to go, was true of this version of it.
-fn removal(round: &Round<'_>, member: &Member<'_>) -> Chain {
+pub(super) fn removal(round: &Round<'_>, member: &Member<'_>) -> Chain {
     let meta = &member.pod.metadata;
     let preconditions = if member.is_ready {
         Preconditions::same(meta)
     } else {
         Preconditions::unchanged(meta)
     };
-    let object = Target::of(ObjectKind::Pod, meta);
-    let write = Write::from(Action::Delete { object, preconditions })
-        .then(Event::normal(
-            event::SUCCESSFUL_DELETE,
-            format!("succeed to delete pod {}", meta.name),
-        ))
-        .or_else(Event::warning(
-            event::FAILED_DELETE,
-            format!("failed to delete pod {}", meta.name),
-        ));
-    let claims = claims::instance_id(meta).map_or(&[][..], |id| round.claims.with_id(id));
-    let given = claims.iter().filter(|_| round.reuses_claims());
-    given
+    let claims = round.claims.of_pod(meta);
+    let handed_over = claims.iter().filter(|_| round.reuses_claims());
+    let all = claims.iter().chain(round.pods_claims.of_pod(meta));
+    handed_over
         .map(|claim| claims::hand_over(claim, member.pod, &round.uid))
-        .chain(std::iter::once(write))
-        .chain(claims.iter().map(|claim| claims::delete(claim)))
+        .chain(std::iter::once(deletion(member.pod, preconditions)))
+        .chain(all.map(|claim| claims::delete(claim)))
         .collect()
 }
 

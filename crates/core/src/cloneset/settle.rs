@@ -4,30 +4,45 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 
+use super::counts::is_on_delete;
 use super::member::Member;
 use super::round::Round;
-use super::update::{PODS_PER_ROUND, SettledPods};
+use super::update::PODS_PER_ROUND;
 use crate::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Why};
 use crate::shared::inplace::{self, Settlement, Waits};
 use crate::shared::lifecycle::State;
 
-/// Plans what Pods need, but for those that are spared. `updates` is how many Pods are to be updated; negative when Pods go back.
+/// What settling Pods has come to.
+#[derive(Debug, Default)]
+pub(super) struct SettledPods<'r> {
+    /// Pods that are written.
+    pub(super) written: BTreeSet<&'r str>,
+    /// The first Pod that cannot go on, and why.
+    pub(super) failure: Option<String>,
+}
+
+/// Plans what these Pods need. `updates` is how many Pods are to be updated; negative when Pods go back.
 pub(super) fn settle<'r>(
     round: &'r Round<'_>,
     updates: i64,
-    spared: &BTreeSet<&str>,
+    these: impl Fn(&str) -> bool,
     plan: &mut Plan,
 ) -> SettledPods<'r> {
     let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
     let mut waiting = Waiting::default();
     let mut settled = SettledPods::default();
     let env = round.in_place_env();
-    for member in round.members.iter().filter(|member| !spared.contains(member.name())) {
+    let updates = if is_on_delete(&round.set.spec) { 0 } else { updates };
+    for member in round.members.iter().filter(|member| these(member.name())) {
         if settled.written.len() == PODS_PER_ROUND {
             break;
         }
-        // A Pod that waits for an update goes back when it is where it should be, or when no update is left.
-        let belongs = if member.is_updated { updates >= 0 } else { updates == 0 };
+        // A Pod that waits for an update is let go when it is where others are going, or when nobody goes anywhere.
+        let belongs = match updates.signum() {
+            0 => true,
+            1 => member.is_updated,
+            _ => !member.is_updated,
+        };
         let settlement = Settlement {
             lifecycle: round.lifecycle(),
             has_states: true,

@@ -11,6 +11,7 @@ mod lifecycle;
 mod ownership;
 mod pre_download;
 mod properties;
+mod refusals;
 mod takeover;
 
 fn conditions(world: &World, type_: &str) -> Value {
@@ -149,7 +150,7 @@ fn given_a_partition_then_the_rest_is_updated_in_place() {
 
 #[test]
 fn given_a_partition_below_100_percent_then_one_pod_is_updated() {
-    for (partition, updated) in [("99%", 1), ("100%", 0)] {
+    for (partition, updated) in [("99%", 1), ("100%", 0), ("200%", 0)] {
         let mut world = World::new(&json!({}));
         world.run();
         world.edit_spec(&json!({ "template": template("nginx:2"), "updateStrategy": { "rollingUpdate": { "partition": partition } } }));

@@ -14,10 +14,12 @@
 //!    wanted revision together with those taken now, and, for a candidate that is available itself, all unavailable
 //!    Pods. The walk *stops* there; it does not look for others behind.
 //! 4. A Pod is updated in place if the policy wants it and the change allows it; before that it waits for its
-//!    `inPlaceUpdate` hook. Otherwise it is named for deletion, and scaling replaces it. Under `InPlaceOnly` it is left
-//!    alone, and the set says why.
+//!    `inPlaceUpdate` hook. Otherwise it is named for deletion, and scaling replaces it; one that scaling would delete
+//!    right away is deleted without being named first. Under `InPlaceOnly` it is left alone, and the set says why.
+//! 5. A Pod in a lifecycle state that this release does not know is neither updated in place nor replaced instead; the set says so.
 //!
-//! A Pod is not written twice in a round: the walk also ends at one that was just given what it needs.
+//! A Pod is not written twice in a round: the walk also ends at one that was just given what it needs. A Pod whose update failed is passed over until
+//! its back-off is over ([`crate::plan::Outcome`]): it would be taken out of service each time. The others do not wait for it.
 //!
 //! A round writes at most [`PODS_PER_ROUND`] Pods, and the next one follows at once. So a pause, a new partition or bad news about
 //! the first Pods count for the rest of a large set, and Pods that are done are not kept waiting by those that have yet to begin.
@@ -34,57 +36,80 @@ use super::member::{self, Member};
 use super::order::ordered;
 use super::revisions::Revision;
 use super::round::Round;
-use super::settle::settle;
+use super::scale;
 use crate::plan::{Action, Chain, Event, Guard, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
 use crate::shared::inplace::{self, ChangeSet, Options, Start, WhyNot};
-use crate::shared::lifecycle::{self, BeforeUpdate, State};
+use crate::shared::lifecycle::{self, BeforeUpdate, State, UnexpectedState};
 use crate::shared::pod_change::{self, PodChange};
 use crate::shared::revision;
 
 /// Pods that are written in one round: enough to keep an API server busy, and few enough that thinking about them takes no time.
 pub(super) const PODS_PER_ROUND: usize = 400;
 
-/// Plans the update. The answer is why it cannot go on, if so.
-pub(super) fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
-    let tally = member::tally(&round.members, |member| member.is_updated);
-    let numbers = Numbers::of(&round.goal, &tally, round.switches());
-    let settled = settle(round, numbers.update, &BTreeSet::new(), plan);
-    let failure = settled.failure;
-    let rest = PODS_PER_ROUND.saturating_sub(settled.written.len());
-    if rest == 0 {
-        plan.wake(Duration::ZERO);
-        return failure;
+/// What is known of the update before it is planned.
+pub(super) struct Outdated {
+    numbers: Numbers,
+    /// Pods that are not at the update revision.
+    pods: i32,
+}
+
+impl Outdated {
+    pub(super) fn of(round: &Round<'_>) -> Self {
+        let tally = member::tally(&round.members, |member| member.is_updated);
+        Self {
+            numbers: Numbers::of(&round.goal, &tally, round.switches()),
+            pods: (tally.old.active + tally.old.leaving) as i32,
+        }
     }
 
-    let outdated = (tally.old.active + tally.old.leaving) as i32;
+    /// Pods to update; negative when Pods go back.
+    pub(super) fn updates(&self) -> i64 {
+        self.numbers.update
+    }
+}
+
+/// Plans the update of Pods; `written` are those that were just given what they need. The answer is why it cannot go on, if so.
+pub(super) fn update(
+    round: &Round<'_>,
+    Outdated { numbers, pods }: &Outdated,
+    written: &BTreeSet<&str>,
+    plan: &mut Plan,
+) -> Option<String> {
+    let outdated = *pods;
+    let rest = PODS_PER_ROUND.saturating_sub(written.len());
+    if rest == 0 {
+        plan.wake(Duration::ZERO);
+        return None;
+    }
     let rolling = round.set.spec.update_strategy.rolling_update.as_ref();
     if is_on_delete(&round.set.spec) {
         plan.why.extend((outdated > 0).then_some(Why::OnDelete { outdated }));
-        return failure;
+        return None;
     }
     if rolling.is_some_and(|rolling| rolling.paused) {
         plan.why
             .extend((numbers.update != 0).then_some(Why::Paused { outdated }));
-        return failure;
+        return None;
     }
     if numbers.update == 0 {
-        return failure;
+        return None;
     }
-    let mut walk = Walk::new(round, &numbers);
+    let mut walk = Walk::new(round, numbers);
     let candidates = round
         .members
         .iter()
         .filter(|member| walk.is_candidate(member))
         .collect();
     let wanted = usize::try_from(numbers.update.unsigned_abs()).unwrap_or(usize::MAX);
-    let ordered: Vec<&Member<'_>> = ordered(candidates, &round.members, rolling)
+    let mut ordered: Vec<&Member<'_>> = ordered(candidates, &round.members, rolling)
         .into_iter()
         .take(wanted)
         .collect();
+    leave_alone(&mut ordered, round, plan);
     let count = ordered.len();
     let chosen = ordered
         .into_iter()
-        .take_while(|member| !settled.written.contains(member.name()) && walk.takes(member));
+        .take_while(|member| !written.contains(member.name()) && walk.takes(member));
     let mut chosen: Vec<&Member<'_>> = chosen.collect();
     if chosen.len() < count {
         plan.why.push(Why::UpdateBudget {
@@ -97,21 +122,24 @@ pub(super) fn update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
         chosen.truncate(rest);
         plan.wake(Duration::ZERO);
     }
-    let end = Writes::new(round, walk.target).all(&chosen, plan);
-    failure.or(end)
+    Writes::new(round, walk.target).all(&chosen, plan)
 }
 
-/// In a round that creates or deletes Pods: the others get what they need all the same. Otherwise a quota that holds back one Pod would keep
-/// all others from becoming ready. The answer is why one of them cannot go on, if so.
-pub(super) fn settle_others(round: &Round<'_>, scaling: &Plan, plan: &mut Plan) -> Option<String> {
-    let tally = member::tally(&round.members, |member| member.is_updated);
-    let numbers = Numbers::of(&round.goal, &tally, round.switches());
-    let written = scaling.writes().map(Action::object);
-    let spared = written
-        .filter(|object| object.kind == ObjectKind::Pod)
-        .map(|object| object.name.as_str())
-        .collect();
-    settle(round, numbers.update, &spared, plan).failure
+/// Takes out Pods whose last update failed only just now.
+fn leave_alone(candidates: &mut Vec<&Member<'_>>, round: &Round<'_>, plan: &mut Plan) {
+    let now = round.env.now;
+    let mut left = PodNames::default();
+    candidates.retain(|member| {
+        let rest = round.observed.last.backs_off(ObjectKind::Pod, member.name(), now);
+        if let Some(rest) = rest {
+            left.push(member.name());
+            plan.wake(rest);
+        }
+        rest.is_none()
+    });
+    if !left.is_empty() {
+        plan.why.push(Why::BackOff { pods: left });
+    }
 }
 
 /// What the walk over the candidates remembers.
@@ -201,16 +229,21 @@ impl<'r, 'a> Writes<'r, 'a> {
         let pace = if asks { Pace::InOrder } else { Pace::Bounded };
         let mut step = Step::new(Phase::Update, pace, OnFailure::Skip);
         let mut recreated: BTreeMap<String, PodNames> = BTreeMap::new();
+        let mut replaced: Vec<&Member<'_>> = Vec::new();
         let mut end = None;
         for member in chosen {
+            if let Some(failure) = self.unknown_state(member, plan) {
+                end.get_or_insert(failure);
+                continue;
+            }
             let written = match self.in_place(member, plan) {
                 Some(Ok(chain)) => Ok(chain),
                 Some(Err(why)) if self.policy == PodUpdatePolicy::InPlaceOnly => Err(self.refused(member, &why, plan)),
                 Some(Err(why)) => {
                     recreated.entry(why).or_default().push(member.name());
-                    Ok(self.recreate(member))
+                    Ok(self.recreate(member, asks, &mut replaced))
                 }
-                None => Ok(self.recreate(member)),
+                None => Ok(self.recreate(member, asks, &mut replaced)),
             };
             match written {
                 Ok(mut chain) => {
@@ -230,8 +263,41 @@ impl<'r, 'a> Writes<'r, 'a> {
                 .into_iter()
                 .map(|(because, pods)| Why::Recreating { pods, because }),
         );
+        let mut deletion = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
+        let at_once = scale::deleted_at_once(self.round, &replaced);
+        for member in replaced {
+            if at_once.contains(member.name()) {
+                deletion.push(self.delete(member));
+            } else {
+                step.push(self.name(member));
+            }
+        }
         plan.push(step);
+        plan.push(deletion);
         end
+    }
+
+    /// A Pod in a state that nobody knows is left alone where updates go by states: whoever wrote it knows what the Pod is for.
+    fn unknown_state(&self, member: &Member<'_>, plan: &mut Plan) -> Option<String> {
+        let State::Other(state) = &member.state else {
+            return None;
+        };
+        if !self.goes_in_place() {
+            return None;
+        }
+        plan.why.push(Why::Unreadable {
+            pods: [member.name()].into_iter().collect(),
+            message: format!("lifecycle state {state:?}, which nobody knows"),
+        });
+        let unexpected = UnexpectedState(member.state.clone());
+        Some(format!("pod {} {unexpected}", member.name()))
+    }
+
+    fn goes_in_place(&self) -> bool {
+        matches!(
+            self.policy,
+            PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly
+        )
     }
 
     fn refused(&self, member: &Member<'_>, why: &str, plan: &mut Plan) -> String {
@@ -248,10 +314,7 @@ impl<'r, 'a> Writes<'r, 'a> {
 
     /// The update in place of one Pod: none when the policy does not ask for one, an error when it is not possible.
     fn in_place(&mut self, member: &'r Member<'a>, plan: &mut Plan) -> Option<Result<Chain, String>> {
-        if !matches!(
-            self.policy,
-            PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly
-        ) {
+        if !self.goes_in_place() {
             return None;
         }
         let at = revision::of_pod(member.pod);
@@ -271,7 +334,11 @@ impl<'r, 'a> Writes<'r, 'a> {
     }
 
     fn decide(&self, at: &str) -> Result<ChangeSet, String> {
-        let old = revision::find(&self.round.revisions.known, at);
+        // Its own, or one of the same name that is used as long as it is there.
+        let old = revision::find(&self.round.revisions.known, at).or_else(|| {
+            let all = self.round.observed.revisions.iter();
+            all.map(|revision| &**revision).find(|revision| revision.name() == at)
+        });
         let old = old
             .filter(|_| !at.is_empty())
             .ok_or_else(|| "the revision of the Pod is gone".to_owned())?;
@@ -307,37 +374,51 @@ impl<'r, 'a> Writes<'r, 'a> {
             .collect();
         let done = format!("successfully update pod {name} in-place(revision {revision})");
         if let Some(last) = writes.last_mut() {
-            last.succeeded = Some(Event::normal(event::SUCCESSFUL_UPDATE_POD_IN_PLACE, done));
+            last.succeeded
+                .push(Event::normal(event::SUCCESSFUL_UPDATE_POD_IN_PLACE, done));
         }
         writes.into_iter().collect()
     }
 
-    /// Names a Pod for deletion; nothing for one that is named already.
-    fn recreate(&self, member: &Member<'_>) -> Chain {
-        if member.is_named {
-            return Chain::default();
+    /// Replaces a Pod; nothing for one that is named for deletion already. One that has to be granted is named at once,
+    /// how the others go is decided for all of them together.
+    fn recreate(&self, member: &'r Member<'a>, asks: bool, replaced: &mut Vec<&'r Member<'a>>) -> Chain {
+        if asks && !member.is_named {
+            return self.name(member);
         }
+        replaced.extend((!member.is_named).then_some(member));
+        Chain::default()
+    }
+
+    /// Names a Pod for deletion.
+    fn name(&self, member: &Member<'_>) -> Chain {
         let mut change = PodChange::default();
         change.set_label(label::SPECIFIED_DELETE, "true");
         let (name, revision) = (member.name(), self.target.name());
         let mut chain = self.round.change(member.pod, change, pod_change::Guard::Version);
         for write in &mut chain.writes {
-            let done = format!("successfully patch pod {name} specified-delete for update(revision {revision})");
             let failed = format!("failed to patch pod {name} specified-delete for update(revision {revision})");
-            write.succeeded = Some(Event::normal(event::SUCCESSFUL_UPDATE_POD_RECREATE, done));
+            write.succeeded.push(self.named(member));
             write.failed = Some(Event::warning(event::FAILED_UPDATE_POD_RECREATE, failed));
         }
         chain
     }
-}
 
-/// What settling Pods has come to.
-#[derive(Debug, Default)]
-pub(super) struct SettledPods<'r> {
-    /// Pods that are written.
-    pub(super) written: BTreeSet<&'r str>,
-    /// The first Pod that cannot go on, and why.
-    pub(super) failure: Option<String>,
+    /// Deletes a Pod, and tells what users know of an update: first that the Pod was chosen, then that it was deleted.
+    fn delete(&self, member: &Member<'_>) -> Chain {
+        let mut chain = scale::removal(self.round, member);
+        let deletes = |write: &&mut Write| matches!(write.action, Action::Delete { .. });
+        if let Some(write) = chain.writes.iter_mut().find(deletes) {
+            write.succeeded.insert(0, self.named(member));
+        }
+        chain
+    }
+
+    fn named(&self, member: &Member<'_>) -> Event {
+        let (name, revision) = (member.name(), self.target.name());
+        let done = format!("successfully patch pod {name} specified-delete for update(revision {revision})");
+        Event::normal(event::SUCCESSFUL_UPDATE_POD_RECREATE, done)
+    }
 }
 
 #[cfg(test)]

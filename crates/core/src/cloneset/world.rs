@@ -17,6 +17,8 @@ pub(super) struct World {
     pub(super) cluster: Cluster,
     pub(super) env: Env,
     pub(super) last: Outcome,
+    /// The generation of the set that the last outcome is about.
+    generation: Value,
     rounds: u64,
 }
 
@@ -29,6 +31,7 @@ impl World {
             cluster,
             env: fixtures::env(),
             last: Outcome::default(),
+            generation: Value::Null,
             rounds: 0,
         }
     }
@@ -55,12 +58,28 @@ impl World {
             owners.into_iter().any(|owner| owner["uid"] == SET_UID)
         };
         let heads = |kind| -> Vec<Arc<Head>> { self.cluster.all(kind).filter(is_owned).map(read).collect() };
+        let pods: Vec<&Value> = self.cluster.all(ObjectKind::Pod).filter(is_owned).collect();
+        let is_pods = |object: &&Value| {
+            let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            let mut owners = owners.into_iter().map(|owner| &owner["uid"]);
+            owners.any(|owner| pods.iter().any(|pod| pod["metadata"]["uid"] == *owner))
+        };
+        let claims = self.cluster.all(ObjectKind::PersistentVolumeClaim);
+        let pods_claims = claims.filter(|claim| is_pods(claim) && !is_owned(claim));
         Observed {
             set: read(self.set()),
-            pods: self.cluster.all(ObjectKind::Pod).filter(is_owned).map(read).collect(),
+            pods: pods.iter().map(|pod| read(pod)).collect(),
+            pods_claims: pods_claims.map(read).collect(),
+            names_taken: self
+                .cluster
+                .all(ObjectKind::Pod)
+                .filter(|pod| !is_owned(pod))
+                .map(name_of)
+                .collect(),
             claims: heads(ObjectKind::PersistentVolumeClaim),
             revisions: self.cluster.all(ObjectKind::ControllerRevision).map(read).collect(),
             pull_jobs: heads(ObjectKind::ImagePullJob),
+            unreadable: Vec::new(),
             nodes: Vec::new(),
             last: self.last.clone(),
         }
@@ -79,8 +98,13 @@ impl World {
     /// One round, of which at most so many writes happen.
     pub(super) fn round_of(&mut self, writes: usize) -> Plan {
         let env = self.next_env();
+        let generation = self.set()["metadata"]["generation"].clone();
+        if self.generation != generation {
+            self.last = Outcome::default();
+            self.generation = generation;
+        }
         let plan = plan(&self.observe(), &env);
-        self.last = self.cluster.apply(&plan, writes);
+        self.last = self.cluster.apply(&plan, writes).after(&self.last, self.cluster.now);
         plan
     }
 

@@ -1,7 +1,7 @@
 //! The `ConversionReview` protocol of the API server: `apiextensions.k8s.io/v1`, and `v1beta1` for old servers. An
 //! answer has the version of its question.
 
-use super::convert;
+use super::{Warning, convert};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
@@ -14,7 +14,7 @@ pub struct Reviewed {
     pub answer: Value,
     /// Why the answer is a failure.
     pub failure: Option<String>,
-    /// Values that were left out, one line each, with the object's name.
+    /// Fields that were left out, one line each, with the object's name and without the value: that is nothing for a log.
     pub warnings: Vec<String>,
 }
 
@@ -82,7 +82,10 @@ fn convert_all(objects: Vec<Value>, desired: &str, warnings: &mut Vec<String>) -
             return Err(format!("request.objects[{index}] is not an object"));
         };
         match convert(&mut object, desired) {
-            Ok(found) => warnings.extend(found.iter().map(|warning| format!("{}: {warning}", name(&object)))),
+            Ok(found) => {
+                let told = |warning: Warning| format!("{}: {}: {}", name(&object), warning.field, warning.reason);
+                warnings.extend(found.into_iter().map(told));
+            }
             Err(error) => return Err(format!("request.objects[{index}], {}: {error}", name(&object))),
         }
         converted.push(Value::Object(object));

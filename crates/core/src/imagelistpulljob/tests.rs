@@ -89,7 +89,7 @@ fn given_two_images_then_two_jobs_pull_them_and_the_list_is_done_with_them() {
         .iter()
         .flat_map(|step| &step.chains)
         .flat_map(|chain| &chain.writes)
-        .filter_map(|write| write.succeeded.clone())
+        .flat_map(|write| write.succeeded.clone())
         .collect();
     assert_eq!(
         events,

@@ -33,7 +33,7 @@ const DAY_SECONDS: i64 = 86_400;
 const DAY_SPREAD_SECONDS: u64 = 1200;
 const NEVER_DEADLINE_SECONDS: i64 = 1800;
 
-/// Plans the entries of as many nodes as may pull now. Returns how many are asked for a pull.
+/// Plans the entries of as many nodes as may pull now.
 #[allow(clippy::too_many_arguments, reason = "what an entry is made of")]
 pub(super) fn step(
     observed: &Observed,
@@ -44,14 +44,12 @@ pub(super) fn step(
     now: Timestamp,
     ids: &mut IdSource,
     plan: &mut Plan,
-) -> i32 {
+) {
     let mut step = Step::new(Phase::Distribute, Pace::Bounded, OnFailure::Skip);
     let slots = usize::try_from(parallelism.saturating_sub(counts.active)).unwrap_or_default();
-    let mut asked = 0;
     for node in counts.waiting.iter().take(slots) {
         let entry = asked_for(&observed.job, node, image, wanted, now, observed.tag_ttl_seconds, ids);
         step.push(write(node, image, &entry));
-        asked += 1;
     }
     for node in &counts.without_secret {
         let mut entry = node.spec.images.get(&image.name).cloned().unwrap_or_default();
@@ -59,7 +57,6 @@ pub(super) fn step(
         step.push(write(node, image, &entry));
     }
     plan.push(step);
-    asked
 }
 
 /// The entry of the image with what the job asks for.

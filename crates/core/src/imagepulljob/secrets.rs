@@ -3,23 +3,28 @@
 //! Daemons may read the Secrets of one namespace only. What a job names is copied there, once for all jobs that name it; the copy says where it comes
 //! from and which jobs need it, and goes with the last of them.
 //!
-//! - A Secret that is not there is passed over: the job goes on without it, and gets it when it comes.
+//! - A Secret that is not there is passed over: the job goes on without it, and gets it when it comes. So is one that is not for a registry:
+//!   nobody gets a copy of any other Secret by naming it in a job.
+//! - While the namespace is missing, or on its way out, no node is asked. An event says so, and the job looks again.
 //! - A job that lives in that namespace needs no copies.
 //! - Of several copies of one Secret, as older releases made them, the one that names the job already is taken, otherwise the first by name.
 //! - Copies are written as a whole, never patched: two jobs that write at the same time must notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use kruise_api::names::{annotation, pattern};
+use kruise_api::names::{annotation, event, pattern};
 use kruise_api::nodeimage::v1beta1::{SecretMode, SecretReference};
 use kruise_api::secret::Secret;
 
 use super::Observed;
 use crate::plan::{
-    Action, Chain, IdSource, ObjectKind, OnFailure, Pace, Phase, Plan, Preconditions, Step, Target, Why,
+    Action, Chain, Event, IdSource, ObjectKind, OnFailure, Pace, Phase, Plan, Preconditions, Step, Target, Why,
 };
 
+/// When a job looks again for a namespace that is missing.
+const RETRY: Duration = Duration::from_secs(10);
 /// Value of the annotation that says how a copy is shared.
 const SHARED: &str = "batch";
 
@@ -55,8 +60,8 @@ pub fn users(copy: &Secret) -> BTreeSet<&str> {
     listed.split(',').map(str::trim).filter(|job| !job.is_empty()).collect()
 }
 
-/// Plans copies of the Secrets that the job names. Returns the references that nodes get.
-pub(super) fn hand_out(observed: &Observed, ids: &mut IdSource, plan: &mut Plan) -> Vec<SecretReference> {
+/// Plans copies of the Secrets that the job names. Returns the references that nodes get; nothing when there is no place for copies.
+pub(super) fn hand_out(observed: &Observed, ids: &mut IdSource, plan: &mut Plan) -> Option<Vec<SecretReference>> {
     let job = &observed.job;
     let secrets = &observed.secrets;
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
@@ -72,6 +77,10 @@ pub(super) fn hand_out(observed: &Observed, ids: &mut IdSource, plan: &mut Plan)
             plan.why.push(Why::SecretMissing { secret: name.clone() });
             continue;
         };
+        if !source.is_for_registry() {
+            plan.why.push(Why::SecretNotForRegistry { secret: name.clone() });
+            continue;
+        }
         let mode = if namespace == secrets.place {
             SecretMode::Unset
         } else {
@@ -88,11 +97,17 @@ pub(super) fn hand_out(observed: &Observed, ids: &mut IdSource, plan: &mut Plan)
         });
     }
     if !references.is_empty() && !secrets.has_place {
-        let message = format!("namespace {} for Secrets of daemons is not there", secrets.place);
-        plan.why.push(Why::Invalid { message });
+        let namespace = secrets.place.clone();
+        let message =
+            format!("namespace {namespace}, where daemons read pull Secrets, does not exist or is terminating");
+        plan.events
+            .push(Event::warning(event::FAILED_SYNC_PULL_SECRETS, message));
+        plan.why.push(Why::NamespaceMissing { namespace });
+        plan.wake(RETRY);
+        return None;
     }
     plan.push(step);
-    references
+    Some(references)
 }
 
 /// Plans the copy of a Secret. Returns its name.

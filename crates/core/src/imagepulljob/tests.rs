@@ -15,6 +15,7 @@ const IMAGE: &str = "nginx";
 struct World {
     cluster: Cluster,
     told: Option<Timestamp>,
+    has_place: bool,
     /// Highest number of nodes that had an unanswered entry at the same time.
     most: usize,
 }
@@ -40,6 +41,7 @@ impl World {
         Self {
             cluster,
             told: None,
+            has_place: true,
             most: 0,
         }
     }
@@ -82,7 +84,7 @@ impl World {
             },
             secrets: Secrets {
                 place: "config".to_owned(),
-                has_place: true,
+                has_place: self.has_place,
                 copies: copies.into_iter().filter(is_ours).collect(),
                 sources,
             },
@@ -174,13 +176,15 @@ fn given_three_nodes_and_one_at_a_time_then_each_gets_its_turn_and_the_job_is_do
     let mut world = World::new(3, &json!({}));
     for done in 0..3 {
         world.round();
-        assert_eq!(world.status()["active"], 1, "{done}");
         assert_eq!(
             world.status()["message"],
             format!("job is running, progress {:.1}%", f64::from(done) * 100.0 / 3.0)
         );
+        world.cluster.pass(1);
+        world.round();
+        assert_eq!(world.status()["active"], 1, "{done}");
         assert!(world.round().is_idle(), "nothing to do until the node answers");
-        world.cluster.pass(2);
+        world.cluster.pass(1);
         world.answer(|_| Some("Succeeded"));
     }
     world.round();
@@ -281,6 +285,7 @@ fn given_a_deadline_and_dead_daemons_then_the_job_ends_and_names_every_node() {
     );
     assert_eq!(world.round().wake_after, Some(Duration::from_mins(10)));
     world.cluster.pass(599);
+    world.round();
     assert!(world.round().is_idle());
     world.cluster.pass(1);
     world.round();
@@ -363,7 +368,32 @@ fn given_another_job_asked_before_then_the_node_is_asked_again_and_both_own_the_
         node["spec"]["images"][IMAGE]["sandboxConfig"].is_null(),
         "the last job counts"
     );
+    world.cluster.pass(1);
+    world.round();
     assert_eq!(world.status()["active"], 1, "the old answer is not one to this job");
+}
+
+#[test]
+fn given_nodes_that_could_not_be_asked_then_they_are_not_active() {
+    let mut world = World::new(2, &json!({"parallelism": 2}));
+    let plan = plan(&world.observed(), &world.env());
+    // Somebody else writes one of them meanwhile.
+    world.cluster.edit(ObjectKind::NodeImage, "node-0000", |node| {
+        node["metadata"]["labels"] = json!({"zone": "c"});
+    });
+    assert_eq!(world.cluster.apply(&plan, usize::MAX).failures.len(), 1);
+    assert_eq!((world.tag(0), &world.tag(1)["tag"]), (Value::Null, &json!("1.25")));
+    assert_eq!(world.status()["active"], 0, "nobody knows yet who was asked");
+    let plan = super::plan(&world.observed(), &world.env());
+    assert!(plan.why.contains(&Why::Pulling {
+        active: 1,
+        waiting: 1,
+        parallelism: 2
+    }));
+    world.round();
+    world.cluster.pass(1);
+    world.round();
+    assert_eq!(world.status()["active"], 2);
 }
 
 #[test]

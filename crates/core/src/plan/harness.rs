@@ -1,15 +1,18 @@
 //! A model of a cluster for tests of planners: it keeps objects as JSON, applies plans as the API server would,
 //! preconditions included, and has a simple kubelet, scheduler and garbage collector.
 //!
-//! [`Cluster::apply`] can stop after any number of writes, as a crash would.
+//! [`Cluster::apply`] can stop after any number of writes, as a crash would, and one write can be refused, as a policy would.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use kruise_api::names::condition::pod::KRUISE_POD_READY;
+use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
+use kruise_api::names::label;
 use serde_json::{Map, Value, json};
 
-use super::{Action, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Part, Patch, Phase, Plan, Preconditions};
+use super::{
+    Action, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step,
+};
 
 /// A cluster of one namespace.
 #[derive(Clone, Debug)]
@@ -17,7 +20,37 @@ pub(crate) struct Cluster {
     pub(crate) now: Timestamp,
     pub(crate) objects: BTreeMap<(ObjectKind, String), Value>,
     pub(crate) writes: usize,
+    /// The write with this number is refused.
+    pub(crate) refused: Option<usize>,
+    /// The Pods, counted after every write and after every change of a node.
+    pub(crate) film: Vec<Counts>,
+    /// What a quota or a policy refuses.
+    pub(crate) refuses: Option<Policy>,
     version: u64,
+}
+
+/// Pods in one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Not on their way out.
+    pub(crate) pods: usize,
+    /// Of those, ready and between no hooks.
+    pub(crate) available: usize,
+    /// Of those, named for deletion and not available.
+    pub(crate) given_up: usize,
+}
+
+/// Whether a write is refused.
+pub(crate) type Policy = fn(&Cluster, &Action) -> bool;
+
+/// How far the application of a plan has come.
+#[derive(Default)]
+struct Applied {
+    /// Writes that are left before the process dies.
+    budget: usize,
+    done: Vec<(Phase, ObjectKind)>,
+    stopped: bool,
+    outcome: Outcome,
 }
 
 /// Why the model refuses a write.
@@ -29,6 +62,9 @@ impl Cluster {
             now,
             objects: BTreeMap::new(),
             writes: 0,
+            refused: None,
+            film: Vec::new(),
+            refuses: None,
             version: 1000,
         }
     }
@@ -77,50 +113,75 @@ impl Cluster {
     }
 
     /// Applies a plan, at most so many writes of it. The answer is what failed.
-    pub(crate) fn apply(&mut self, plan: &Plan, mut budget: usize) -> Outcome {
-        let mut outcome = Outcome::default();
-        'steps: for step in &plan.actions {
-            for chain in &step.chains {
+    pub(crate) fn apply(&mut self, plan: &Plan, budget: usize) -> Outcome {
+        let mut applied = Applied {
+            budget,
+            ..Applied::default()
+        };
+        self.apply_steps(&plan.actions, &mut applied);
+        if let Some(fallback) = &plan.fallback
+            && !applied.stopped
+            && !applied.done.contains(&(fallback.phase, fallback.kind))
+        {
+            self.apply_steps(&fallback.plan.actions, &mut applied);
+        }
+        if let Some(status) = &plan.status {
+            self.try_write(Phase::Housekeeping, status, &mut applied);
+        }
+        applied.outcome
+    }
+
+    fn apply_steps(&mut self, steps: &[Step], applied: &mut Applied) {
+        for step in steps {
+            let before = applied.outcome.failures.len();
+            'step: for chain in &step.chains {
                 for write in &chain.writes {
-                    if budget == 0 {
-                        return outcome;
-                    }
-                    budget -= 1;
-                    let Err((class, message)) = self.write(&write.action) else {
-                        continue;
-                    };
-                    let object = write.action.object().clone();
-                    outcome.failures.push(Failure {
-                        phase: step.phase,
-                        object,
-                        class,
-                        message,
-                    });
-                    match step.on_failure {
-                        OnFailure::Stop => break 'steps,
-                        OnFailure::Skip if !class.is_passing() => break 'steps,
-                        OnFailure::Skip | OnFailure::GoOn => break,
+                    match self.try_write(step.phase, &write.action, applied) {
+                        None => {}
+                        Some(class) if step.on_failure.ends_step(class) || ends_slow_start(step, class) => break 'step,
+                        Some(_) => break,
                     }
                 }
             }
+            if step.on_failure == OnFailure::Stop && applied.outcome.failures.len() > before {
+                applied.stopped = true;
+                return;
+            }
         }
-        if let Some(status) = &plan.status
-            && budget > 0
-            && let Err((class, message)) = self.write(status)
-        {
-            let object = status.object().clone();
-            outcome.failures.push(Failure {
-                phase: Phase::Housekeeping,
-                object,
-                class,
-                message,
-            });
+    }
+
+    /// Does one write, if the process still lives. The answer is how it failed.
+    fn try_write(&mut self, phase: Phase, action: &Action, applied: &mut Applied) -> Option<FailureClass> {
+        if applied.budget == 0 {
+            applied.stopped = true;
+            return None;
         }
-        outcome
+        applied.budget -= 1;
+        let object = action.object().clone();
+        match self.write(action) {
+            Ok(()) => {
+                self.film.push(self.counts());
+                applied.done.push((phase, object.kind));
+                None
+            }
+            Err((class, message)) => {
+                applied.outcome.failures.push(Failure {
+                    phase,
+                    object,
+                    class,
+                    message,
+                });
+                Some(class)
+            }
+        }
     }
 
     fn write(&mut self, action: &Action) -> Result<(), Refusal> {
         self.writes += 1;
+        let is_refused = self.refused == Some(self.writes) || self.refuses.is_some_and(|refuses| refuses(self, action));
+        if is_refused {
+            return Err((FailureClass::Denied, format!("{} is forbidden", action.object())));
+        }
         match action {
             Action::Create { object, body } => {
                 if self.get(object.kind, &object.name).is_some() {
@@ -225,8 +286,23 @@ impl Cluster {
                 continue;
             }
             self.edit(ObjectKind::Pod, &name, |pod| run_pod(pod, now));
+            self.film.push(self.counts());
         }
         self.collect_claims();
+    }
+
+    /// The Pods as they are now.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        let living = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
+        for pod in self.all(ObjectKind::Pod).filter(living) {
+            let labels = &pod["metadata"]["labels"];
+            let is_available = is_ready(pod) && labels[label::LIFECYCLE_STATE] == "Normal";
+            counts.pods += 1;
+            counts.available += usize::from(is_available);
+            counts.given_up += usize::from(!is_available && labels[label::SPECIFIED_DELETE].is_string());
+        }
+        counts
     }
 
     fn collect_claims(&mut self) {
@@ -251,6 +327,10 @@ impl Cluster {
             *kind != ObjectKind::PersistentVolumeClaim || !goes || is_used(object)
         });
     }
+}
+
+fn ends_slow_start(step: &Step, class: FailureClass) -> bool {
+    step.pace == Pace::SlowStart && !class.is_passing()
 }
 
 fn owner_lives_of(kind: ObjectKind, object: &Value, lives: &dyn Fn(&Value) -> bool) -> bool {
@@ -296,6 +376,18 @@ fn run_pod(pod: &mut Value, now: Timestamp) {
     let ready = good && gates.iter().all(|gate| holds(&gate["conditionType"]));
     set_condition(pod, "ContainersReady", good, now);
     set_condition(pod, "Ready", ready, now);
+}
+
+/// Whether a Pod gets traffic.
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    let holds = |type_: &str| {
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == type_ && condition["status"] == "True")
+    };
+    holds("Ready") && holds(IN_PLACE_UPDATE_READY)
 }
 
 fn set_condition(pod: &mut Value, type_: &str, holds: bool, now: Timestamp) {

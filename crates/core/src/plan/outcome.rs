@@ -1,8 +1,16 @@
 //! What came of a plan. The next round's planner reads it: a refusal is a fact about the cluster like any other.
+//!
+//! An object whose write failed is left alone for a while by whoever asks ([`Outcome::backs_off`]): a second after the first failure, twice as long after
+//! each further one, a minute at most. That is for writes that do harm when they are begun and not finished, like taking a Pod out of service for an update
+//! that is then refused. What another look at the cluster mends is no such failure.
 
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::{Phase, Target};
+use super::{ObjectKind, Phase, Target};
+use crate::shared::pod_change::whole_seconds;
 
 /// What came of the last plan; empty when all went well, or when there was none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -12,14 +20,82 @@ pub struct Outcome {
     pub failures: Vec<Failure>,
     /// Pods whose PodUnavailableBudget refused an update.
     pub refused: Vec<String>,
+    /// Objects that are left alone for a while.
+    pub back_offs: Vec<BackOff>,
+}
+
+/// An object whose write failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackOff {
+    /// The object.
+    pub object: Target,
+    /// Failures in a row.
+    pub failures: u32,
+    /// When it may be tried again.
+    pub until: Timestamp,
+}
+
+impl BackOff {
+    const FIRST: SignedDuration = SignedDuration::from_secs(1);
+    const LONGEST: SignedDuration = SignedDuration::from_mins(1);
+
+    fn pause(failures: u32) -> SignedDuration {
+        let doublings = failures.saturating_sub(1).min(10);
+        (Self::FIRST * (1 << doublings)).min(Self::LONGEST)
+    }
+
+    fn after(object: Target, failures: u32, now: Timestamp) -> Self {
+        let until = now.checked_add(Self::pause(failures)).unwrap_or(Timestamp::MAX);
+        Self {
+            object,
+            failures,
+            until,
+        }
+    }
+
+    /// Nothing is remembered of an object that could have been tried for as long as it was left alone.
+    fn is_over(&self, now: Timestamp) -> bool {
+        now.duration_since(self.until) > Self::pause(self.failures)
+    }
 }
 
 impl Outcome {
-    /// The first failure in this phase that another look at the cluster does not mend.
+    /// What the next round has to know: this outcome, and the objects that are left alone since earlier rounds.
+    #[must_use]
+    pub fn after(mut self, before: &Self, now: Timestamp) -> Self {
+        let earlier = |object: &Target| before.back_offs.iter().find(|known| known.object == *object);
+        for failure in self.failures.iter().filter(|failure| !failure.class.is_passing()) {
+            let failures = earlier(&failure.object).map_or(0, |known| known.failures);
+            let back_off = BackOff::after(failure.object.clone(), failures.saturating_add(1), now);
+            self.back_offs.push(back_off);
+        }
+        let untried = before.back_offs.iter().filter(|known| {
+            let is_anew = self.back_offs.iter().any(|new| new.object == known.object);
+            !is_anew && !known.is_over(now)
+        });
+        let untried: Vec<BackOff> = untried.cloned().collect();
+        self.back_offs.extend(untried);
+        self
+    }
+
+    /// Something failed in this phase, whatever it was.
+    pub fn has_failed(&self, phase: Phase) -> bool {
+        self.failures.iter().any(|failure| failure.phase == phase)
+    }
+
+    /// How much longer an object is left alone.
+    pub fn backs_off(&self, kind: ObjectKind, name: &str, now: Timestamp) -> Option<Duration> {
+        let is_it = |known: &&BackOff| known.object.kind == kind && known.object.name == name;
+        let rest = self.back_offs.iter().find(is_it)?.until.duration_since(now);
+        rest.is_positive().then(|| whole_seconds(rest))
+    }
+
+    /// The first failure in this phase that is worth a word.
     pub fn first(&self, phase: Phase) -> Option<&Failure> {
         self.failures
             .iter()
-            .find(|failure| failure.phase == phase && !failure.class.is_passing())
+            .find(|failure| failure.phase == phase && !failure.class.is_silent())
     }
 }
 
@@ -56,8 +132,13 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
-    /// True when the picture of the cluster was old: the next one gives another plan, and nobody has to be told.
+    /// True when the picture of the cluster was old: the next one gives another plan, and other objects are not concerned.
     pub fn is_passing(self) -> bool {
         matches!(self, Self::Conflict | Self::Exists | Self::Gone)
+    }
+
+    /// True when nobody has to be told. A name that is taken need not be free the next time, so that is told.
+    pub fn is_silent(self) -> bool {
+        matches!(self, Self::Conflict | Self::Gone)
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::*;
@@ -52,7 +52,7 @@ fn a_plan_is_readable_as_json() {
                 "phase": "scale", "pace": "slowStart", "onFailure": "stop",
                 "chains": [{ "writes": [{
                     "action": { "verb": "create", "kind": "Pod", "namespace": "shop", "name": "web-a", "body": { "kind": "Pod" } },
-                    "succeeded": { "tone": "Normal", "reason": "Done", "message": "it is done" }
+                    "succeeded": [{ "tone": "Normal", "reason": "Done", "message": "it is done" }]
                 }] }]
             }],
             "wakeAfter": "30s",
@@ -116,7 +116,7 @@ fn reasons_are_sentences() {
 }
 
 #[test]
-fn only_what_another_look_does_not_mend_is_remembered_as_a_failure() {
+fn an_object_that_changed_or_is_gone_is_no_failure_and_a_name_that_is_taken_is_one() {
     let failure = |phase, class| Failure {
         phase,
         object: target("web-a"),
@@ -130,10 +130,52 @@ fn only_what_another_look_does_not_mend_is_remembered_as_a_failure() {
             failure(Phase::Update, FailureClass::Gone),
             failure(Phase::Scale, FailureClass::Denied),
         ],
-        refused: Vec::new(),
+        ..Outcome::default()
     };
-    assert_eq!(outcome.first(Phase::Scale).unwrap().message, "Denied");
+    assert_eq!(outcome.first(Phase::Scale).unwrap().message, "Exists");
     assert_eq!(outcome.first(Phase::Update), None);
+}
+
+#[test]
+fn an_object_is_left_alone_for_longer_after_each_failure_and_then_forgotten() {
+    let start: Timestamp = "2024-05-01T10:00:00Z".parse().unwrap();
+    let after = |seconds| start + SignedDuration::from_secs(seconds);
+    let failed = |class| Outcome {
+        failures: vec![Failure {
+            phase: Phase::Update,
+            object: target("web-a"),
+            class,
+            message: String::new(),
+        }],
+        ..Outcome::default()
+    };
+    let rest = |outcome: &Outcome, seconds| {
+        let rest = outcome.backs_off(ObjectKind::Pod, "web-a", after(seconds));
+        rest.map(|rest| rest.as_secs())
+    };
+    let mut last = Outcome::default();
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        last = failed(FailureClass::Denied).after(&last, start);
+        pauses.push(rest(&last, 0).unwrap());
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert_eq!(last.backs_off(ObjectKind::Pod, "web-b", start), None);
+    assert_eq!((rest(&last, 59), rest(&last, 60)), (Some(1), None));
+
+    // Rounds in which it was not tried.
+    let kept = Outcome::default().after(&last, after(119));
+    assert_eq!(
+        rest(&failed(FailureClass::Transient).after(&kept, after(119)), 119),
+        Some(60)
+    );
+    let forgotten = Outcome::default().after(&kept, after(121));
+    assert_eq!(forgotten, Outcome::default());
+
+    assert_eq!(
+        rest(&failed(FailureClass::Conflict).after(&Outcome::default(), start), 0),
+        None
+    );
 }
 
 #[test]

@@ -126,6 +126,16 @@ pub enum Why {
         /// What is wrong.
         message: String,
     },
+    /// Pods cannot be read at all. As long as it is not known what they are, none is created or deleted.
+    PodsUnreadable {
+        /// The Pods.
+        pods: PodNames,
+    },
+    /// Pods are left alone for a while, because their last update failed.
+    BackOff {
+        /// The Pods.
+        pods: PodNames,
+    },
     /// A PodUnavailableBudget refuses updates.
     BudgetRefused {
         /// The Pods.
@@ -144,6 +154,16 @@ pub enum Why {
     SecretMissing {
         /// Its name.
         secret: String,
+    },
+    /// A Secret that is named is not for a registry.
+    SecretNotForRegistry {
+        /// Its name.
+        secret: String,
+    },
+    /// The namespace that daemons read Secrets of is missing, or on its way out.
+    NamespaceMissing {
+        /// Its name.
+        namespace: String,
     },
     /// The node's daemon has not answered.
     DaemonSilent {
@@ -262,6 +282,7 @@ impl fmt::Display for Count {
 }
 
 impl fmt::Display for Why {
+    #[expect(clippy::too_many_lines, reason = "one sentence each, and nothing else")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deleting => write!(f, "It is being deleted; what it owns follows."),
@@ -336,6 +357,10 @@ impl fmt::Display for Why {
                 )
             }
             Self::Unreadable { pods, message } => write!(f, "Not worked on, because of {message}: {pods}."),
+            Self::PodsUnreadable { pods } => {
+                write!(f, "No Pod is created or deleted while these cannot be read: {pods}.")
+            }
+            Self::BackOff { pods } => write!(f, "Left alone for a while, because the last update failed: {pods}."),
             Self::BudgetRefused { pods } => write!(f, "A PodUnavailableBudget refuses the update of {pods}."),
             Self::Pulling {
                 active,
@@ -346,6 +371,15 @@ impl fmt::Display for Why {
                 "Nodes that pull: {active}, that wait: {waiting}; allowed at the same time: {parallelism}."
             ),
             Self::SecretMissing { secret } => write!(f, "Secret {secret} is not there; going on without it."),
+            Self::SecretNotForRegistry { secret } => {
+                write!(f, "Secret {secret} is not of a Docker type; going on without it.")
+            }
+            Self::NamespaceMissing { namespace } => {
+                write!(
+                    f,
+                    "Namespace {namespace}, where daemons read pull Secrets, does not exist or is terminating; no node is asked."
+                )
+            }
             Self::DaemonSilent { until } => {
                 write!(f, "The daemon of the node has not answered; waited for until {until}.")
             }

@@ -10,12 +10,14 @@
 //! | label "exclude preparing delete" | `scaleStrategy.excludePreparingDelete`; the label stays |
 //!
 //! Only what v1beta1 accepts goes up from an annotation: a percent or a negative number would make every later
-//! v1beta1 write of the object fail. The annotation itself is kept in any case, so a v1alpha1 user sees no change.
+//! v1beta1 write of the object fail. The annotation itself is kept in any case, so a v1alpha1 user sees no change; a
+//! percentage of updated Pods to wait for is read from there.
 //! The three pre-download *fields* that the v1alpha1 schema shows have never had an effect and do not get one here.
 
 use crate::shared::convert::Warning;
 use crate::shared::tree::{Object, child, child_or_new, drop_empty, metadata, set_metadata, take_child};
 use kruise_api::names::{annotation, label};
+use kruise_api::shared::int_or_percent::Percent;
 use serde_json::{Map, Value};
 
 /// Fields that moved from `updateStrategy` into `updateStrategy.rollingUpdate`.
@@ -200,6 +202,7 @@ fn pre_download_of_annotations(owner: &Object, warnings: &mut Vec<Warning>) -> O
                 Some(number) => {
                     fields.insert(field.to_owned(), number.into());
                 }
+                None if name == annotation::PRE_DOWNLOAD_MIN_UPDATED_READY && is_share(text) => {}
                 None => warnings.push(Warning::annotation(
                     name,
                     text,
@@ -209,6 +212,11 @@ fn pre_download_of_annotations(owner: &Object, warnings: &mut Vec<Warning>) -> O
         }
     }
     fields
+}
+
+/// A percentage that is not negative.
+fn is_share(text: &str) -> bool {
+    Percent::parse(text).is_ok_and(|share| share.floor_of(100) >= 0)
 }
 
 /// What v1beta1 accepts of an annotation.

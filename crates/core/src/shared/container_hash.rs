@@ -2,16 +2,20 @@
 //!
 //! The daemon reports for each container the hash of the spec it was started with, in an annotation of the Pod. A container is *consistent* when
 //! the report is about the container that runs now, and its hash is that of the Pod's spec.
+//!
+//! Kubelets from 1.31 on hash name and image of a container, older ones all of it. Which one a node has is not asked: either hash is good.
 
 use std::collections::BTreeMap;
 
 use kruise_api::names::annotation::RUNTIME_CONTAINERS;
 use kruise_api::pod::{Container, Pod};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::fnv::fnv1a_of_printed;
 use super::go_json;
 use super::inplace::{Reference, is_counted, reference};
+use super::revision::types::in_type_order;
 
 /// What the daemon reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +60,7 @@ fn is_zero(hash: &u64) -> bool {
 /// By which hash to judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consistency {
-    /// Image and name.
+    /// What it runs.
     Plain,
     /// Environment from metadata.
     Environment,
@@ -92,7 +96,7 @@ impl RuntimeContainers {
         };
         status.container_id.to_string() == reported.container_id
             && match by {
-                Consistency::Plain => reported.hashes.plain_hash == plain(&container.name, &container.image),
+                Consistency::Plain => is_spec_hash(reported.hashes.plain_hash, pod, container),
                 Consistency::Environment => {
                     reported.hashes.extracted_env_from_metadata_hash == environment_of(pod, container)
                 }
@@ -100,7 +104,26 @@ impl RuntimeContainers {
     }
 }
 
-/// The hash of a container's spec as kubelet 1.31 and later make it. Older ones hash the whole spec, which cannot be computed from what is stored.
+/// Whether a hash is that of a container's spec, as a newer or an older kubelet makes it.
+fn is_spec_hash(hash: u64, pod: &Pod, container: &Container) -> bool {
+    hash == plain(&container.name, &container.image) || whole_of(pod, &container.name) == Some(hash)
+}
+
+/// The hash of a container's spec as kubelets before 1.31 make it; none for a Pod that is not updated in place.
+fn whole_of(pod: &Pod, name: &str) -> Option<u64> {
+    let containers = pod.spec.whole_containers.value();
+    let named = |container: &&Value| container.get("name").and_then(Value::as_str) == Some(name);
+    containers.as_array()?.iter().find(named).map(whole)
+}
+
+/// The hash of a container's spec as kubelets before 1.31 make it: of all its fields. A kubelet that knows fewer of them than we do makes another
+/// one where such a field is set.
+pub fn whole(container: &Value) -> u64 {
+    let json = in_type_order("Container", container);
+    fnv1a_of_printed(json.as_bytes()).into()
+}
+
+/// The hash of a container's spec as kubelet 1.31 and later make it: of its name and image.
 pub fn plain(name: &str, image: &str) -> u64 {
     let json = format!(
         "{{\"image\":{},\"name\":{}}}",
@@ -220,6 +243,26 @@ mod tests {
                 .collect();
             assert_eq!(environment(owned), hash, "{variables:?}");
         }
+    }
+
+    #[test]
+    fn given_a_kubelet_before_1_31_then_all_fields_of_a_container_count_in_the_order_of_the_types() {
+        let container = serde_json::json!({
+            "imagePullPolicy": "Always", "image": "a:2", "name": "a", "args": ["<x>"], "command": [],
+            "env": [{"value": "1", "name": "A"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name", "apiVersion": "v1"}}}],
+            "ports": [{"protocol": "TCP", "containerPort": 80}],
+            "resources": {"requests": {"memory": "64Mi", "cpu": "100m"}},
+            "volumeMounts": [{"readOnly": true, "mountPath": "/var/run/secrets", "name": "kube-api-access-7kx2m"}],
+            "terminationMessagePolicy": "File", "terminationMessagePath": "/dev/termination-log",
+        });
+        let text = concat!(
+            r#"{"name":"a","image":"a:2","args":["\u003cx\u003e"],"ports":[{"containerPort":80,"protocol":"TCP"}],"#,
+            r#""env":[{"name":"A","value":"1"},{"name":"B","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.name"}}}],"#,
+            r#""resources":{"requests":{"cpu":"100m","memory":"64Mi"}},"#,
+            r#""volumeMounts":[{"name":"kube-api-access-7kx2m","readOnly":true,"mountPath":"/var/run/secrets"}],"#,
+            r#""terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"Always"}"#,
+        );
+        assert_eq!(whole(&container), u64::from(fnv1a_of_printed(text.as_bytes())));
     }
 
     #[test]

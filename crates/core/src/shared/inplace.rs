@@ -7,7 +7,8 @@
 //!    anything. Everything that can go together is one request.
 //!
 //! A Pod that is updated in place takes three requests: not ready; the change; ready together with the lifecycle state. A new Pod takes two:
-//! its creation, and one for all conditions together with the lifecycle state.
+//! its creation, and one for all conditions together with the lifecycle state. Where the workload has hooks the state is a request of its own each time
+//! (see [`super::lifecycle`]).
 //!
 //! # Batches
 //!

@@ -7,11 +7,14 @@
 //! | none, `PreparingNormal`, `Normal` | `PreparingUpdate` | it shall be updated in place and anything of its `inPlaceUpdate` hook is on it |
 //! | those, `PreparingUpdate`, `Updating` | `Updating` | it shall be updated and nothing of the hook is on it |
 //! | `Updated` | `PreparingUpdate` | it shall be updated again: the whole hook is put back on it |
-//! | `Updating` | `Updated`, `Normal` | the update is complete; `Normal` when there is no hook or all of it is on the Pod |
+//! | `Updating` | `Updated`, `Normal` | the update is complete; `Normal` when there are no hooks at all, or all of its `inPlaceUpdate` hook is on the Pod |
 //! | `PreparingUpdate` | `Updated`, `Normal` | the template was rolled back meanwhile; as above |
 //! | `Updated` | `Normal` | there is no hook, or all of it is on the Pod |
 //! | any | `PreparingDelete` | it shall be deleted and anything of its `preDelete` hook is on it |
 //! | `PreparingDelete` | `PreparingNormal` | it is needed after all, and no hook makes Pods not ready |
+//!
+//! Where there are hooks, somebody may wait for a state: there each change of state is a write of the Pod itself, which admission of others can see
+//! and refuse. Without hooks it goes along with the conditions, as part of the Pod's status.
 //!
 //! *Anything* of a hook on the Pod makes it wait; *all* of it lets it go on. These are two different questions: [`is_hooked`], [`is_fully_hooked`].
 //!
@@ -145,8 +148,12 @@ pub struct Progress {
 /// The state to which a Pod goes by itself; `None` when it stays.
 pub fn next(pod: &Pod, lifecycle: Option<&Lifecycle>, progress: Progress) -> Option<State> {
     let hook = in_place_hook(lifecycle);
-    let released = hook.is_none() || is_fully_hooked(pod, hook);
-    let after_update = if released { State::Normal } else { State::Updated };
+    let hooked = is_fully_hooked(pod, hook);
+    let after_update = if lifecycle.is_none() || hooked {
+        State::Normal
+    } else {
+        State::Updated
+    };
     match state(pod) {
         State::PreparingNormal => {
             let ready = match lifecycle.and_then(|lifecycle| lifecycle.pre_normal.as_ref()) {
@@ -157,7 +164,7 @@ pub fn next(pod: &Pod, lifecycle: Option<&Lifecycle>, progress: Progress) -> Opt
         }
         State::PreparingUpdate if progress.at_update_revision => Some(after_update),
         State::Updating if progress.update_complete => Some(after_update),
-        State::Updated if released => Some(State::Normal),
+        State::Updated if hook.is_none() || hooked => Some(State::Normal),
         _ => None,
     }
 }
@@ -176,6 +183,7 @@ pub fn enter(pod: &Pod, to: &State, lifecycle: Option<&Lifecycle>, now: Timestam
     };
     if state(pod) != *to {
         write_state(&mut change, to, now);
+        change.seen_by_admission |= lifecycle.is_some();
     }
     change
 }

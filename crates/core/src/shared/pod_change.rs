@@ -1,7 +1,9 @@
 //! What shall be changed of one Pod, and in how few requests that is possible.
 //!
 //! Decisions collect into a [`PodChange`]; [`PodChange::requests`] turns it into strategic merge patches. Labels and annotations travel
-//! with whatever is written anyway: the status subresource takes them too, so a condition and a label are one request.
+//! with whatever is written anyway: the status subresource takes them too, so a condition and a label are one request. A change that
+//! others may wait to see ([`PodChange::seen_by_admission`]) is written to the Pod itself: webhooks and policies for Pods are not asked about
+//! their status.
 //!
 //! Requests go in this order: status, resize, Pod. Each names the Pod's UID; the first also its version when the decision was made from
 //! the Pod's content ([`Guard::Version`]), so that a decision on an outdated Pod is refused instead of applied.
@@ -93,6 +95,8 @@ pub struct PodChange {
     pub images: BTreeMap<String, String>,
     /// Resources by container.
     pub resources: BTreeMap<String, ResourceChange>,
+    /// Admission of others shall see the labels and annotations.
+    pub seen_by_admission: bool,
 }
 
 impl PodChange {
@@ -127,6 +131,7 @@ impl PodChange {
         self.conditions.extend(other.conditions);
         self.images.extend(other.images);
         self.resources.extend(other.resources);
+        self.seen_by_admission |= other.seen_by_admission;
     }
 
     /// The requests that make the change, in order. Resources go through the `resize` endpoint where the server has one.
@@ -137,8 +142,12 @@ impl PodChange {
         let resize = if has_resize { resources.clone() } else { BTreeMap::new() };
         let in_spec = if has_resize { BTreeMap::new() } else { resources };
 
-        let needs_pod_write =
-            !(self.images.is_empty() && in_spec.is_empty() && self.finalizers.is_empty() && self.metadata.is_empty());
+        let shown = std::mem::take(&mut self.seen_by_admission);
+        let needs_pod_write = shown
+            || !(self.images.is_empty()
+                && in_spec.is_empty()
+                && self.finalizers.is_empty()
+                && self.metadata.is_empty());
         if !conditions.is_empty() {
             let mut body = json!({"status": {"conditions": conditions_list(&conditions)}});
             if !needs_pod_write {

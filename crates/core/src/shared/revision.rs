@@ -8,7 +8,7 @@
 
 mod choose;
 mod history;
-mod types;
+pub(super) mod types;
 
 pub use choose::{Candidate, Choice, NameTaken, Owner, Workload, choose, name_taken};
 pub use history::{belonging, superfluous};
@@ -23,11 +23,14 @@ use serde_json::{Value, json};
 
 use super::{fnv, go_json};
 
+/// A directive in the data of a revision, for strategic merge patches: what follows replaces what is there.
+pub const DIRECTIVE: &str = "$patch";
+
 /// The data of a revision with this Pod template.
 pub fn data(template: &Value) -> String {
     let mut template = types::normal("PodTemplateSpec", template);
     if let Value::Object(template) = &mut template {
-        template.insert("$patch".to_owned(), json!("replace"));
+        template.insert(DIRECTIVE.to_owned(), json!("replace"));
     }
     go_json::to_string(&json!({"spec": {"template": template}}))
 }
@@ -35,7 +38,7 @@ pub fn data(template: &Value) -> String {
 /// The template in the data of a revision; nothing when there is none.
 pub fn template(data: &Value) -> Option<Value> {
     let mut template = data.pointer("/spec/template")?.as_object()?.clone();
-    template.remove("$patch");
+    template.remove(DIRECTIVE);
     Some(Value::Object(template))
 }
 

@@ -162,3 +162,42 @@ fn given_values_of_a_wrong_type_then_they_are_left_for_others_to_refuse() {
         }
     }
 }
+
+/// `rollout undo` of the existing plugin sends the data of a revision as a merge patch, and with it a directive of another kind of patch.
+#[test]
+fn given_a_directive_in_the_template_then_it_is_taken_out_and_nothing_else_changes() {
+    let cases = cases()
+        .into_iter()
+        .filter(|case| case.then["spec"]["template"].is_object());
+    let mut stored_clean = 0;
+    for case in cases {
+        let marked = |value: &Value| {
+            let mut value = value.clone();
+            value["spec"]["template"]["$patch"] = json!("replace");
+            value
+        };
+        let new = defaulted(&marked(&case.sent()), case.stored.as_ref(), case.version(), gates());
+        assert_eq!(
+            new,
+            defaulted(&case.sent(), case.stored.as_ref(), case.version(), gates()),
+            "{}",
+            case.name
+        );
+        // An object that was stored with it loses it with the next write, and its template does not count as a new one.
+        let stored = case.then.clone();
+        for sent in [&stored, &marked(&stored)] {
+            let after = defaulted(sent, Some(&marked(&stored)), case.version(), gates());
+            assert_eq!(
+                after,
+                defaulted(&stored, Some(&stored), case.version(), gates()),
+                "{}",
+                case.name
+            );
+            stored_clean += 1;
+        }
+        let bare = gates().with(Gate::TemplateNoDefaults, true);
+        let after = defaulted(&marked(&stored), Some(&stored), case.version(), bare);
+        assert_eq!(after["spec"]["template"].get("$patch"), None, "{}", case.name);
+    }
+    assert!(stored_clean > 10);
+}

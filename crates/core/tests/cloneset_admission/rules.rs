@@ -103,6 +103,24 @@ fn given_a_pod_that_is_being_deleted_or_cannot_be_looked_up_then_naming_it_is_re
 }
 
 #[test]
+fn given_very_many_named_pods_then_it_takes_no_time_and_the_answer_stays_short() {
+    let recorded = recorded(Version::V1alpha1);
+    let (mut old, mut new) = (recorded.stored["web"].clone(), recorded.stored["web"].clone());
+    // So many that comparing each with each would take minutes.
+    let names =
+        |from: usize, to: usize| -> Vec<String> { (from..to).map(|number| format!("web-{number:06}")).collect() };
+    old["spec"]["scaleStrategy"] = json!({"podsToDelete": names(0, 100_000)});
+    new["spec"]["scaleStrategy"] = json!({"podsToDelete": names(500, 100_500)});
+    let errors = judged(&new, Some(&old), Version::V1alpha1, &Facts::default()).unwrap();
+    assert_eq!(errors.0.len(), 21);
+    let last = errors.0.last().unwrap().to_string();
+    assert_eq!(
+        last,
+        "spec.scaleStrategy.podsToDelete: Invalid value: \"web-100020\": and 480 more Pods"
+    );
+}
+
+#[test]
 fn given_claims_then_the_template_is_judged_with_a_volume_for_each() {
     let names = |volumes: &Value, claims: &Value| {
         let template = Raw::from_value(&json!({"spec": {"volumes": volumes}}));

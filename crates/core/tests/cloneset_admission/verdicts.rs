@@ -23,7 +23,8 @@ fn difference(recorded: &Recorded, case: &Case, version: Version) -> Option<Stri
         let set = read(&object, version).unwrap();
         let labels = set.metadata().labels.as_ref();
         let refusal = deletion_protection::refusal(labels, set.replicas(), crate::fixture::gates());
-        return (refusal != case.says).then(|| format!("{refusal:?}"));
+        let code = refusal.is_some().then_some(403);
+        return ((code, &refusal) != (case.code, &case.says)).then(|| format!("{code:?} {refusal:?}"));
     }
     let facts = Facts {
         template: case.template.iter().map(|text| told(text)).collect(),
@@ -49,7 +50,8 @@ fn difference(recorded: &Recorded, case: &Case, version: Version) -> Option<Stri
         // A value in the Pod template that cannot be read: only the API server knows.
         return (!texts.is_empty()).then(|| format!("{texts:#?}"));
     }
-    (texts != case.errors).then(|| format!("{texts:#?}"))
+    let code = (!texts.is_empty()).then_some(422);
+    ((code, &texts) != (case.code, &case.errors)).then(|| format!("{code:?} {texts:#?}"))
 }
 
 #[test]

@@ -94,6 +94,10 @@ fn recorded_failures_of_single_objects() {
                 );
                 assert_eq!(reviewed.warnings.len(), 1, "{}: {:?}", case.name, reviewed.warnings);
                 assert!(reviewed.warnings[0].starts_with("PodUnavailableBudget g1-def/x: metadata.annotations["));
+                assert!(
+                    !reviewed.warnings[0].contains("Invalid value"),
+                    "what stands there is nobody else's"
+                );
             } else {
                 assert!(failure.starts_with("imageListPullJobTemplate"), "{failure}");
                 let ours = reviewed.failure.expect("v1alpha1 cannot express it");

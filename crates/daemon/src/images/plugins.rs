@@ -239,15 +239,23 @@ providers:
     fn given_files_then_only_sensible_ones_are_used() {
         assert_eq!(parse(CONFIG).expect("valid").len(), 1);
         for (from, to, part) in [
-            ("CredentialProviderConfig", "Other", "kind"),
-            ("name: give", "name: a/b", "name of"),
-            ("name: give", "name: ''", "name of"),
-            ("credentialprovider.kubelet.k8s.io/v1", "v1", "apiVersion"),
-            ("['*.example.com', 'reg.example.com:5000/a']", "[]", "matchImages"),
-            ("providers:", "providers: [", ""),
+            ("CredentialProviderConfig", "Other", "kind is \"Other\""),
+            ("name: give", "name: a/b", "\"a/b\": the name has to be that of a file"),
+            ("name: give", "name: ''", "\"\": the name has to be that of a file"),
+            (
+                "credentialprovider.kubelet.k8s.io/v1",
+                "v1",
+                "apiVersion \"v1\" is not known",
+            ),
+            (
+                "['*.example.com', 'reg.example.com:5000/a']",
+                "[]",
+                "matchImages is empty",
+            ),
+            ("providers:", "providers: [", "line 4"),
         ] {
             let error = parse(&CONFIG.replace(from, to)).expect_err(to);
-            assert!(error.contains(part) || part == "name of", "{error}");
+            assert!(error.contains(part), "{part:?} in {error}");
         }
         let nowhere = Plugins::read(Path::new("no-such-file"), Path::new("x"));
         assert!(nowhere.providers.is_empty());
@@ -287,11 +295,20 @@ providers:
     #[tokio::test]
     async fn given_a_program_that_fails_then_it_gives_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        for script in ["exit 1", "echo hello", "echo '{\"cacheKeyType\":\"Moon\"}'"] {
-            assert!(
-                plugin(folder.path(), script).find("reg.example.com/a").await.is_empty(),
-                "{script}"
-            );
+        let asked = folder.path().join("asked");
+        let good = r#"echo '{"cacheKeyType":"Moon","auth":{"*.example.com":{"username":"u","password":"p"}}}'"#;
+        for (script, count) in [
+            ("exit 1", 0),
+            ("echo hello", 0),
+            (good, 0),
+            (&format!("{good}; exit 1"), 0),
+            (&good.replace("Moon", "Image"), 1),
+        ] {
+            let script = format!("echo >> {}\n{script}", asked.display());
+            let found = plugin(folder.path(), &script).find("reg.example.com/a").await;
+            assert_eq!(found.len(), count, "{script}");
         }
+        let asked = std::fs::read_to_string(asked).expect("asked");
+        assert_eq!(asked.lines().count(), 5, "each was run");
     }
 }

@@ -1,6 +1,7 @@
 //! What a container wants done before it is stopped.
 //!
-//! - A command runs in the container, as long as it takes.
+//! - A command runs in the container, as long as it takes. Of what it prints the beginning is told when it fails; one that prints very much
+//!   has ended, and how is not known.
 //! - A request is made over HTTP: to the given host or to the Pod, on a port by number or by one of the container's names for it. Any
 //!   answer is good.
 //! - A pause is just that.
@@ -10,9 +11,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerPort, HTTPGetAction, LifecycleHandler};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kruise_cri::Runtime;
+use kruise_cri::{Error, Runtime};
 
 use super::http;
+
+/// The longest answer to a command, in bytes. Many may end at the same moment.
+const LONGEST_OUTPUT: usize = 64 << 10;
 
 /// A hook that can be run.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,10 +87,15 @@ impl Hook {
     pub(super) async fn run(self, runtime: &Runtime, id: &str, address: String, grace: Duration) -> Result<(), String> {
         match self {
             Self::Exec(command) => {
-                let ended = runtime
-                    .exec(id, &command, None)
-                    .await
-                    .map_err(|error| error.to_string())?;
+                let ended = match runtime.exec(id, &command, None, LONGEST_OUTPUT).await {
+                    Ok(ended) => ended,
+                    // The runtime answers at the end of a command, so it has ended.
+                    Err(error @ Error::TooLong { .. }) => {
+                        tracing::warn!(container = id, "how the preStop hook ended is not known: {error}");
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error.to_string()),
+                };
                 if ended.exit_code == 0 {
                     return Ok(());
                 }

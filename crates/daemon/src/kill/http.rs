@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{HOST, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -29,13 +29,24 @@ pub(crate) struct Request {
 pub(super) async fn make(request: &Request) -> Result<(), String> {
     if request.tls {
         match over_tls(request).await {
-            // Who speaks plainly is asked plainly.
-            Err(Failed::NotTls) => {}
+            // Who speaks plainly is asked plainly, and told no secrets.
+            Err(Failed::NotTls) => {
+                let request = without_authorization(request);
+                return exchange(&request, connect(&request).await?).await;
+            }
             Err(Failed::Other(why)) => return Err(why),
             Ok(()) => return Ok(()),
         }
     }
     exchange(request, connect(request).await?).await
+}
+
+/// What was meant for TLS only is not sent where everybody can read it.
+fn without_authorization(request: &Request) -> Request {
+    let mut plain = request.clone();
+    let secret = |name: &str| AUTHORIZATION.as_str().eq_ignore_ascii_case(name);
+    plain.headers.retain(|(name, _)| !secret(name));
+    plain
 }
 
 enum Failed {
@@ -205,10 +216,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn given_tls_is_wanted_and_the_answer_is_plain_then_it_is_asked_plainly() {
+    async fn given_tls_is_wanted_and_the_answer_is_plain_then_it_is_asked_plainly_and_without_secrets() {
         let (port, heard) = server("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-        make(&ask(port, true)).await.expect("answered");
-        assert!(heard.await.expect("heard").starts_with("GET /bye"));
+        let mut secret = ask(port, true);
+        secret
+            .headers
+            .push(("authorization".to_owned(), "Bearer s3cret".to_owned()));
+        make(&secret).await.expect("answered");
+        let heard = heard.await.expect("heard");
+        assert!(
+            heard.starts_with("GET /bye") && heard.to_lowercase().contains("x-why: update"),
+            "{heard}"
+        );
+        assert!(!heard.contains("s3cret"), "{heard}");
     }
 
     #[tokio::test]

@@ -179,7 +179,7 @@ fn given_an_order_then_the_next_is_stopped_when_the_one_before_is_back_and_witho
 fn given_a_hook_then_it_runs_before_the_stop_and_its_failure_stops_nothing() {
     run_test(DEADLINE, async {
         let node = Node::new("hook").await;
-        for name in ["good", "bad", "web", "hasty"] {
+        for name in ["good", "bad", "web", "hasty", "chatty"] {
             node.pod(name, "apps/v1", &json!([{"name": name, "image": "i"}])).await;
         }
         let failing = Executed {
@@ -188,6 +188,11 @@ fn given_a_hook_then_it_runs_before_the_stop_and_its_failure_stops_nothing() {
             ..Executed::default()
         };
         node.runtime.world().commands.insert("fail".to_owned(), failing);
+        let chatty = Executed {
+            stdout: vec![b'y'; 15 << 20],
+            ..Executed::default()
+        };
+        node.runtime.world().commands.insert("yes".to_owned(), chatty);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let api: Api<ContainerRecreateRequest> = node.space.api();
@@ -197,6 +202,7 @@ fn given_a_hook_then_it_runs_before_the_stop_and_its_failure_stops_nothing() {
             ("bad", json!({"exec": {"command": ["fail"]}}), 3),
             ("web", json!({"httpGet": {"port": "bye", "path": "/bye"}}), 3),
             ("hasty", json!({"exec": {"command": ["never"]}}), 0),
+            ("chatty", json!({"exec": {"command": ["yes"]}}), 3),
         ] {
             ask(
                 &node,
@@ -231,7 +237,7 @@ fn given_a_hook_then_it_runs_before_the_stop_and_its_failure_stops_nothing() {
         drop(stream);
         eventually(PATIENCE, "all are stopped", || async {
             let stopped = stops(&node);
-            (stopped.len() == 4)
+            (stopped.len() == 5)
                 .then_some(())
                 .ok_or_else(|| NotYet::new(format!("{stopped:?}")))
         })
@@ -242,7 +248,9 @@ fn given_a_hook_then_it_runs_before_the_stop_and_its_failure_stops_nothing() {
             of.next().map(|call| call.timeout)
         };
         assert!(
-            timeout("good") == Some(2) || timeout("bad") == Some(2),
+            ["good", "bad", "chatty"]
+                .into_iter()
+                .any(|name| timeout(name) == Some(2)),
             "the hook's whole seconds are gone"
         );
         assert_eq!(timeout("hasty"), Some(2), "two seconds at least");

@@ -93,6 +93,16 @@ impl Node {
         }
     }
 
+    /// From now on its daemon uses this kubeconfig.
+    pub(super) fn acts_as(&mut self, kubeconfig: PathBuf) {
+        self.kubeconfig = kubeconfig;
+    }
+
+    /// A folder that goes with it.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Starts the daemon with these flags besides the usual ones, and waits until it watches.
     pub(super) async fn daemon(&self, flags: &[&str]) -> Daemon {
         let daemon = self.daemon_with(flags, Faults::new(1));
@@ -270,16 +280,22 @@ impl Daemon {
     }
 }
 
-/// The kinds that the daemon uses, in these versions, and its rights, as the chart has them.
-async fn install(client: &Client, versions: &[&str]) {
+/// What the chart makes with these values.
+pub(super) fn rendered(values: &[String]) -> Vec<Value> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/kruise");
     let output = Command::new(kubernetes::helm(&Progress::quiet()).unwrap())
-        .args(["template", "kruise"])
+        .args(["template", "kruise", "--kube-version", kubernetes::DEFAULT_VERSION])
         .arg(chart)
+        .arg("--set=manager.image.tag=test")
+        .args(values.iter().map(|value| format!("--set={value}")))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap()
+}
+
+/// The kinds that the daemon uses, in these versions, and its rights, as the chart has them.
+async fn install(client: &Client, versions: &[&str]) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     for name in [SECRETS, SYSTEM] {
         if namespaces.get_opt(name).await.unwrap().is_none() {
@@ -287,7 +303,7 @@ async fn install(client: &Client, versions: &[&str]) {
             apply(client, &object).await;
         }
     }
-    for mut object in documents {
+    for mut object in rendered(&[]) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let wanted = match object["kind"].as_str().unwrap_or_default() {
             "CustomResourceDefinition" => ["nodeimages.", "containerrecreaterequests."]

@@ -1,11 +1,15 @@
-//! Daemons, containerds and kubelets are killed at moments that nobody chose, while images are pulled and containers restarted. Everything comes to an end, and
-//! what did not work says why.
+//! Daemons, containerds and kubelets are killed at moments that nobody chose, while images are pulled and containers restarted. Every image is on every node in the
+//! end. Every request has ended with one state for its container: restarted, or not stopped because its runtime was gone. Afterwards all works as before.
 //!
 //! The moments come from a seed, which is printed; `KRUISE_TEST_SEED` gives it again.
 
 use std::time::Duration;
 
-use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Pod},
+    jiff::Timestamp,
+};
+use kruise_api::containerrecreaterequest::v1beta1::ContainerRecreateRequestStatus;
 use kruise_testkit::{
     eventually::{NotYet, eventually, run_test},
     instance::repair_node,
@@ -19,7 +23,7 @@ use super::{
     jobs::{done, pull},
     registry::Registry,
     requests::{completed, container, pod, restart},
-    world::{NODES, Node, PATIENCE, cluster_folder, kubectl},
+    world::{NODES, Node, PATIENCE, cluster_folder, kubectl, restarts},
 };
 
 const DEADLINE: Duration = Duration::from_mins(18);
@@ -73,7 +77,7 @@ async fn all_live(nodes: &[Node; 3]) {
 }
 
 #[test]
-fn given_parts_of_the_nodes_are_killed_at_any_moment_then_everything_ends_and_failures_have_a_reason() {
+fn given_parts_of_the_nodes_are_killed_at_any_moment_then_images_are_pulled_and_requests_end_with_a_clear_state() {
     run_test(DEADLINE, async {
         let first = Node::alone("node1").await;
         let nodes = [first.other("node1"), first.other("node2"), first.other("node3")];
@@ -100,11 +104,12 @@ fn given_parts_of_the_nodes_are_killed_at_any_moment_then_everything_ends_and_fa
         for round in 0..ROUNDS {
             let name = format!("round-{round}");
             let image = registry.image(&format!("held/round:{round}"));
-            let more = json!({"parallelism": 3, "pullPolicy": {"timeoutSeconds": 30, "backoffLimit": 5}});
-            jobs.push((pull(&first, &name, &image, &more).await, name.clone(), round));
+            let more = json!({"parallelism": 3, "pullPolicy": {"timeoutSeconds": 30, "backoffLimit": 8}});
+            jobs.push((pull(&first, &name, &image, &more).await, name));
             for node in &nodes {
                 let name = format!("{}-{round}", node.name);
                 requests.push((
+                    node,
                     restart(
                         node,
                         &name,
@@ -118,7 +123,7 @@ fn given_parts_of_the_nodes_are_killed_at_any_moment_then_everything_ends_and_fa
             }
             for _ in 0..KILLS_IN_A_ROUND {
                 let moment = Duration::from_millis(random.u64(..PAUSE));
-                let (api, job, _) = jobs.last().unwrap();
+                let (api, job) = jobs.last().unwrap();
                 // Until that moment, unless everything is done before.
                 let _ = tokio::time::timeout(moment, done(api, job)).await;
                 let number = random.usize(..nodes.len());
@@ -136,34 +141,22 @@ fn given_parts_of_the_nodes_are_killed_at_any_moment_then_everything_ends_and_fa
         }
 
         all_live(&nodes).await;
-        for (api, name, round) in jobs {
+        for (api, name) in jobs {
             let status = done(&api, &name).await;
-            assert_eq!(status.succeeded + status.failed, status.desired, "{name}: {status:?}");
-            assert_eq!(status.desired, 3, "{name}: {status:?}");
-            for failed in &status.failed_nodes {
-                let node = nodes.iter().find(|node| node.name == failed).unwrap();
-                let tag = node
-                    .tag(&registry.image("held/round"), &round.to_string())
-                    .await
-                    .unwrap();
-                assert_ne!(tag["message"].as_str().unwrap_or_default(), "", "{name}: {tag}");
-            }
-            println!("{name}: {} of {} nodes", status.succeeded, status.desired);
+            // Attempts that were cut off are made again, by the next daemon if need be.
+            assert_eq!((status.desired, status.succeeded), (3, 3), "{name}: {status:?}");
         }
-        for (api, name) in requests {
+        let mut succeeded = 0;
+        for (node, api, name) in requests {
             let status = completed(&api, &name).await;
-            let states = &status.container_recreate_states;
-            let reasons = states
-                .iter()
-                .filter(|state| state.phase.as_str() != "Succeeded")
-                .map(|state| state.message.as_str());
-            let all_well = states.len() == 1 && reasons.clone().count() == 0;
-            assert!(
-                all_well || !status.message.is_empty() || reasons.clone().all(|reason| !reason.is_empty()),
-                "{name}: {status:?}"
-            );
-            println!("{name}: {} {:?}", status.message, reasons.collect::<Vec<_>>());
+            match has_ended(node, &name, &status).await {
+                Ok(()) => succeeded += 1,
+                // Who could not be asked to stop the container, as its runtime was killed.
+                Err(why) => assert!(why.starts_with("kill container error: "), "{name}: {why:?}, {status:?}"),
+            }
         }
+        println!("{succeeded} containers were restarted meanwhile");
+        assert!(succeeded > 0, "not one container was restarted");
         for node in &nodes {
             node.daemon().await;
         }
@@ -173,5 +166,47 @@ fn given_parts_of_the_nodes_are_killed_at_any_moment_then_everything_ends_and_fa
             (ready == nodes.len()).then_some(()).ok_or_else(|| NotYet::new(said))
         })
         .await;
+        works_again(&first, &nodes, &registry).await;
     });
+}
+
+/// Whether the container was restarted, or what the request says about it. Anything but one clear state is wrong.
+async fn has_ended(node: &Node, pod: &str, status: &ContainerRecreateRequestStatus) -> Result<(), String> {
+    assert_eq!(
+        (status.phase.as_str(), status.message.as_str()),
+        ("Completed", ""),
+        "{status:?}"
+    );
+    let [state] = status.container_recreate_states.as_slice() else {
+        panic!("one container, one state: {status:?}");
+    };
+    assert_eq!(state.name, "main");
+    if state.phase.as_str() == "Succeeded" {
+        let pod = node.space.api::<Pod>().get(pod).await.unwrap();
+        assert!(restarts(&pod) > 0, "{:?}: {:?}", status, pod.status);
+        return Ok(());
+    }
+    assert_eq!(state.phase.as_str(), "Failed", "{status:?}");
+    Err(state.message.clone())
+}
+
+/// When nobody is killed any more, nothing fails any more.
+async fn works_again(first: &Node, nodes: &[Node; 3], registry: &Registry) {
+    let more = json!({"parallelism": 3});
+    let job = pull(first, "calm", &registry.image("held/calm:1"), &more).await;
+    let status = done(&job, "calm").await;
+    assert_eq!((status.desired, status.succeeded), (3, 3), "{status:?}");
+    for node in nodes {
+        let (name, pod) = (format!("{}-calm", node.name), format!("{}-0", node.name));
+        let request = restart(
+            node,
+            &name,
+            &pod,
+            &["main"],
+            &json!({"terminationGracePeriodSeconds": 5}),
+        )
+        .await;
+        let status = completed(&request, &name).await;
+        assert_eq!(has_ended(node, &pod, &status).await, Ok(()), "{status:?}");
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
+use kruise_api::secret;
 use kruise_core::plan;
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::writer::{Target, Written};
@@ -27,10 +28,10 @@ pub(super) struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    /// Writes it; nothing when the source is gone, which the next look at the cluster will show.
+    /// Writes it; nothing when the source is gone or has become another, which the next look at the cluster will show.
     pub(super) async fn write(&self, place: &Workplace) -> Result<Option<Written>, Error> {
         let source = match self.from {
-            Some(from) => match read(place, from).await? {
+            Some(from) => match read(place, from).await?.filter(is_for_registry) {
                 Some(source) => Some(source),
                 None => return Ok(None),
             },
@@ -74,6 +75,10 @@ impl Copy<'_> {
             "type": source.type_, "data": source.data,
         })
     }
+}
+
+fn is_for_registry(source: &Secret) -> bool {
+    secret::is_for_registry(source.type_.as_deref().unwrap_or_default())
 }
 
 async fn read(place: &Workplace, object: &plan::Target) -> Result<Option<Secret>, Error> {

@@ -2,10 +2,11 @@
 //!
 //! - A change of a set, or of anything that it owns, wakes it up. A Pod that changed in nothing we read does not.
 //! - Nothing is decided before the cache shows what we wrote ourselves.
-//! - What failed is remembered for the next plan, which tells it in the set's conditions.
+//! - What failed is remembered for the next plan, which tells it in the set's conditions and leaves alone for a while what it was about. Whoever changes the
+//!   set has it tried at once.
 
 use super::{Part, Planned};
-use crate::apply::{Applier, resource};
+use crate::apply::{Applier, LastOutcomes, resource};
 use crate::platform::{
     CLAIMS, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, Workplace,
 };
@@ -15,12 +16,13 @@ use kruise_api::{
     gates::{Gate, Gates},
     kind::Kind as _,
     meta::{Head, Meta, OwnerReference},
+    names::{label, pattern},
     pod::Pod,
     revision::ControllerRevision,
 };
 use kruise_core::{
     cloneset::{self, Observed},
-    plan::{Env, ObjectKind, Outcome as LastOutcome, Plan, Server, Settings},
+    plan::{Env, ObjectKind, Plan, Server, Settings},
 };
 use kruise_runtime::{
     cache::{Event, Store},
@@ -32,10 +34,7 @@ use kruise_runtime::{
     resource::ObjectKey,
 };
 use kube::ResourceExt as _;
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 struct CloneSets {
     sets: Store<CloneSet>,
@@ -47,8 +46,7 @@ struct CloneSets {
     pull_jobs: Option<Store<Head>>,
     place: Arc<Workplace>,
     applier: Applier,
-    /// What failed in the last round of a set.
-    last: Mutex<HashMap<ObjectKey, LastOutcome>>,
+    last: LastOutcomes,
     gates: Gates,
     settings: Settings,
     server: Server,
@@ -85,7 +83,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         server: Server {
             pod_resize: platform.server().has_pod_resize(),
         },
-        last: Mutex::default(),
+        last: LastOutcomes::default(),
         gates,
         sets,
         pods,
@@ -126,22 +124,23 @@ impl Planned for CloneSets {
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
+        // Before the plan is made: should the set change in between, the outcome is about the older one.
+        let set = self.sets.get(&key.namespace, &key.name);
+        let generation = set.and_then(|set| set.metadata.generation);
         let Some((regarding, plan)) = self.plan(key) else {
             self.place.expectations().forget(key);
-            self.last().remove(key);
+            self.last.forget(key);
             return Ok(Outcome::done());
         };
         let applied = self.applier.apply(key, &regarding, &plan).await;
-        if applied.outcome == LastOutcome::default() {
-            self.last().remove(key);
-        } else {
-            self.last().insert(key.clone(), applied.outcome);
-        }
-        Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
+        self.last.remember(key, generation, applied.outcome);
+        Ok(applied.result)
     }
 
     /// What to do for a set now. Asking changes nothing.
     fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
+        // Before looking: what is seen is then at least as new as what was asked for.
+        let behind = super::behind(&self.place, key);
         let observed = self.observe(key)?;
         let regarding = Regarding::new(
             resource(ObjectKind::CloneSet),
@@ -149,7 +148,7 @@ impl Planned for CloneSets {
             &key.name,
             observed.set.metadata.uid.as_deref().unwrap_or_default(),
         );
-        if let Some(behind) = super::behind(&self.place, key) {
+        if let Some(behind) = behind {
             return Some((regarding, behind));
         }
         let env = Env {
@@ -164,6 +163,9 @@ impl CloneSets {
     fn observe(&self, key: &ObjectKey) -> Option<Observed> {
         let set = self.sets.get(&key.namespace, &key.name)?;
         let uid = set.uid()?;
+        // Before the Pods: one that is read in between is then among them.
+        let unreadable = self.pods.unreadable_in(&key.namespace).into_iter();
+        let unreadable = unreadable.filter(|head| HEADS_BY_OWNER.matches(head, &uid)).collect();
         let pods = self.pods.by(&PODS_BY_OWNER, &uid);
         let nodes = if cloneset::spreads_pods(&set) {
             let names: BTreeSet<&str> = pods.iter().map(|pod| &*pod.spec.node_name).collect();
@@ -172,27 +174,57 @@ impl CloneSets {
             Vec::new()
         };
         let is_ours = |revision: &ControllerRevision| match revision.metadata.controller() {
-            Some(owner) => owner.uid.to_string() == uid,
+            // One that is named like ours may be of a set that was deleted and applied again.
+            Some(owner) => owner.uid.to_string() == uid || *owner.name == *key.name,
             None => true,
         };
+        let claims = self.claims.by(&HEADS_BY_OWNER, &uid);
         Some(Observed {
-            claims: self.claims.by(&HEADS_BY_OWNER, &uid),
+            unreadable,
+            pods_claims: self.pods_claims(&set, &uid, &pods, &claims),
+            names_taken: self.names_taken(&set, key, &pods, &claims),
+            claims,
             revisions: self.revisions.select(&REVISIONS_BY_NAMESPACE, &key.namespace, is_ours),
             pull_jobs: self
                 .pull_jobs
                 .as_ref()
                 .map(|jobs| jobs.by(&HEADS_BY_OWNER, &uid))
                 .unwrap_or_default(),
-            last: self.last().get(key).cloned().unwrap_or_default(),
+            last: self.last.of(key, set.metadata.generation),
             nodes,
             pods,
             set,
         })
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectKey, LastOutcome>> {
-        // What is in it is replaced as a whole.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Claims of a set's Pods that belong to the Pod and not to the set.
+    fn pods_claims(&self, set: &CloneSet, uid: &str, pods: &[Arc<Pod>], claims: &[Arc<Head>]) -> Vec<Arc<Head>> {
+        if set.spec.volume_claim_templates.is_empty() && claims.is_empty() {
+            return Vec::new();
+        }
+        let of_pod = |pod: &Arc<Pod>| self.claims.by(&HEADS_BY_OWNER, &pod.metadata.uid.to_string());
+        let is_sets = |claim: &Arc<Head>| HEADS_BY_OWNER.matches(claim, uid);
+        pods.iter().flat_map(of_pod).filter(|claim| !is_sets(claim)).collect()
+    }
+
+    /// Names of Pods that would come back with their claims, if it were not for another Pod of that name.
+    fn names_taken(
+        &self,
+        set: &CloneSet,
+        key: &ObjectKey,
+        pods: &[Arc<Pod>],
+        claims: &[Arc<Head>],
+    ) -> BTreeSet<String> {
+        if !set.spec.scale_strategy.enable_pvc_reuse {
+            return BTreeSet::new();
+        }
+        let own: BTreeSet<&str> = pods.iter().map(|pod| &*pod.metadata.name).collect();
+        let ids = claims
+            .iter()
+            .filter_map(|claim| claim.metadata.label(label::POD_INSTANCE_ID));
+        let names = ids.map(|id| pattern::clone_set_pod(&key.name, id));
+        let taken = |name: &String| !own.contains(&**name) && self.pods.contains(&key.namespace, name);
+        names.filter(taken).collect()
     }
 }
 

@@ -70,7 +70,7 @@ impl Planned for ContainerRecreateRequests {
             return Ok(Outcome::done());
         };
         let applied = self.applier.apply(key, &regarding, &plan).await;
-        Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
+        Ok(applied.result)
     }
 
     /// What to do for a request now. Asking changes nothing.

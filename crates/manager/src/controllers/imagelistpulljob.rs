@@ -72,7 +72,7 @@ impl Planned for ImageListPullJobs {
             return Ok(Outcome::done());
         };
         let applied = self.applier.apply(key, &regarding, &plan).await;
-        Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
+        Ok(applied.result)
     }
 
     /// What to do for a list now. Asking changes nothing.

@@ -117,13 +117,13 @@ impl Planned for ImagePullJobs {
             return Ok(Outcome::wake_after(copies::AGAIN));
         }
         let applied = self.applier.apply(key, &regarding, &plan).await;
-        if applied.result.is_err() {
+        if !applied.outcome.failures.is_empty() {
             self.copies.fail(&plan);
         }
         if plan.status.is_some() {
             self.told.lock().insert(key.clone(), Timestamp::now());
         }
-        Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
+        Ok(applied.result)
     }
 
     /// What to do for a job now. Asking changes nothing.

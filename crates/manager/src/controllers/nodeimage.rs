@@ -93,7 +93,7 @@ impl Planned for NodeImages {
             return Ok(Outcome::done());
         };
         let applied = self.applier.apply(key, &regarding, &plan).await;
-        Ok(applied.result?.map_or_else(Outcome::done, Outcome::wake_after))
+        Ok(applied.result)
     }
 
     /// What to do for a node now. Asking changes nothing.

@@ -2,7 +2,8 @@
 //!
 //! - A Pod that has the gate, has no such condition yet and is not on its way out gets it: true, since now. Without it the Pod would never be ready.
 //! - A condition that is there is never touched: others hold the Pod not ready by it.
-//! - Pods of a CloneSet get it from their set, in one write with their other conditions.
+//! - New Pods of a CloneSet get it from their set, in one write with their other conditions.
+//! - A Pod that was orphaned or released before its workload wrote `InPlaceUpdateReady` gets that condition as well, for the same reason.
 //! - The write is refused when the Pod has changed since we looked: the condition may be there by now.
 
 use super::Part;

@@ -4,9 +4,11 @@ use crate::cli::ProcessFlags;
 use kruise_admission::Readiness;
 use kruise_runtime::{
     admin::{BindError, Checks, Listener, Plans, metrics_router, plan_router, pprof_router},
+    cache::Contact,
     shutdown::Tasks,
 };
 use prometheus::Registry;
+use std::sync::{Arc, OnceLock};
 use tracing::error;
 
 /// Sockets that listen and do not answer yet.
@@ -34,14 +36,25 @@ impl Endpoints {
         Ok(Self { metrics, health, debug })
     }
 
-    /// Answers from now on. Plans can be added to what is returned.
-    pub(super) fn serve(self, tasks: &mut Tasks, registry: &Registry, readiness: &Readiness) -> Plans {
-        let readiness = readiness.clone();
+    /// Answers from now on. Plans can be added to what is returned. Who does not hear of the API server for minutes is not well; before there is a cache
+    /// nobody listens.
+    pub(super) fn serve(
+        self,
+        tasks: &mut Tasks,
+        registry: &Registry,
+        readiness: &Readiness,
+        contact: &Arc<OnceLock<Contact>>,
+    ) -> Plans {
+        let (readiness, contact) = (readiness.clone(), contact.clone());
+        let alive = Checks::ping().with("cache-moves", move || {
+            let heard = contact.get().map_or(Ok(()), Contact::check);
+            async move { heard }
+        });
         let ready = Checks::default().with("webhook-ready", move || {
             let readiness = readiness.clone();
             async move { readiness.check().await }
         });
-        let health = Checks::ping().router("healthz").merge(ready.router("readyz"));
+        let health = alive.router("healthz").merge(ready.router("readyz"));
         let plans = Plans::default();
         let debug = pprof_router().merge(plan_router(plans.clone()));
         let stop = tasks.stop().clone();

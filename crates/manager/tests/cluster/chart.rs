@@ -40,7 +40,10 @@ pub(super) fn rendered(system: &str, kinds: Kinds) -> Vec<Value> {
     let output = Command::new(kubernetes::helm(&Progress::quiet()).unwrap())
         .args(["template", "kruise"])
         .arg(chart)
-        .args(["--set", &format!("installation.namespace={system}")])
+        .args([
+            "--set",
+            &format!("installation.namespace={system},manager.image.tag=none"),
+        ])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

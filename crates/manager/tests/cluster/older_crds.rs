@@ -7,14 +7,14 @@ use k8s_openapi::api::{
     core::v1::{Event, Node, Pod},
 };
 use kruise_testkit::{
-    builders::{Fixture as _, cloneset},
+    builders::{Fixture as _, cloneset, pod},
     cluster::TestControlPlane,
     eventually::{NotYet, eventually, run_test},
     faults::Faults,
 };
 use kube::{
     Api, Resource, ResourceExt as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -42,6 +42,7 @@ fn given_crds_of_the_original_then_workloads_and_images_are_looked_after_in_the_
         it_is_scaled_to(&world, 4).await;
         it_is_told_about(&world).await;
         a_node_gets_its_images(&world).await;
+        a_container_is_recreated(&world).await;
         world.stop(replica).await;
 
         // The next one goes on with what it finds.
@@ -166,6 +167,86 @@ async fn a_node_gets_its_images(world: &World) {
             .ok_or_else(|| NotYet::new(status.to_string()))
     })
     .await;
+}
+
+/// What the manager tells the daemon stands in annotations there. Without it the daemon would never begin, and the request never end.
+async fn a_container_is_recreated(world: &World) {
+    let pods = world.work.api::<Pod>();
+    let web = pod("web")
+        .image("nginx:1.25")
+        .readiness_gate("KruisePodReady")
+        .on_node("older");
+    pods.create(&PostParams::default(), &web.build()).await.unwrap();
+    let running = |id: &str, started: &str| {
+        json!({"status": {"phase": "Running", "containerStatuses": [{
+            "name": "main", "image": "nginx:1.25", "imageID": "i", "containerID": id, "ready": true, "started": true, "restartCount": 0,
+            "state": {"running": {"startedAt": started}},
+        }]}})
+    };
+    let report = async |status: &Value| {
+        let merge = Patch::Merge(status);
+        pods.patch_status("web", &PatchParams::default(), &merge).await.unwrap();
+    };
+    report(&running("containerd://1", "2026-01-01T00:00:00Z")).await;
+    let request = json!({"apiVersion": V1ALPHA1, "kind": "ContainerRecreateRequest", "metadata": {"name": "again"},
+                         "spec": {"podName": "web", "containers": [{"name": "main"}], "strategy": {"unreadyGracePeriodSeconds": 1}}});
+    let requests = world.objects("v1alpha1", "ContainerRecreateRequest");
+    let request = serde_json::from_value(request).unwrap();
+    eventually(PATIENCE, "the manager knows the Pod", || async {
+        let made = requests.create(&PostParams::default(), &request).await;
+        made.map(drop).map_err(NotYet::from)
+    })
+    .await;
+    let say = async |status: Value| {
+        let change = json!({ "status": status });
+        let merge = Patch::Merge(&change);
+        requests
+            .patch_status("again", &PatchParams::default(), &merge)
+            .await
+            .unwrap();
+    };
+    let told = async |name: &str| {
+        eventually(PATIENCE, name, || async {
+            let annotations = requests.get("again").await?.annotations().clone();
+            let told = annotations.get(name).cloned();
+            told.ok_or_else(|| NotYet::new(format!("{annotations:?}")))
+        })
+        .await
+    };
+    let is_ready = async |expected: &str| {
+        eventually(PATIENCE, "the Pod is held and let go", || async {
+            let conditions = json!(pods.get("web").await?.status)["conditions"].clone();
+            let ours = conditions
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|each| each["type"] == "KruisePodReady");
+            let status = ours.map(|ours| ours["status"].clone()).unwrap_or_default();
+            (status == expected)
+                .then_some(())
+                .ok_or_else(|| NotYet::new(conditions.to_string()))
+        })
+        .await;
+    };
+    say(json!({"phase": "Recreating", "containerRecreateStates": [{"name": "main", "phase": "Pending"}]})).await;
+    let since = told("crr.apps.kruise.io/unready-acquired").await;
+    assert!(since.ends_with('Z'), "{since}");
+    is_ready("False").await;
+    report(&running("containerd://2", "2099-01-01T00:00:00Z")).await;
+    let seen = told("crr.apps.kruise.io/sync-container-statuses").await;
+    assert!(seen.contains("containerd://2"), "{seen}");
+    say(json!({"phase": "Completed", "completionTime": "2099-01-01T00:00:00Z"})).await;
+    is_ready("True").await;
+    eventually(PATIENCE, "it is out of the daemon's sight", || async {
+        let labels = requests.get("again").await?.labels().clone();
+        let is_active = labels.contains_key("crr.apps.kruise.io/active");
+        (!is_active)
+            .then_some(())
+            .ok_or_else(|| NotYet::new(format!("{labels:?}")))
+    })
+    .await;
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete("web", &at_once).await.unwrap();
 }
 
 /// Waits until the status of the CloneSet has these fields.

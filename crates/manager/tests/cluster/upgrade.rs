@@ -95,8 +95,8 @@ fn given_an_installation_of_the_original_then_helm_upgrade_puts_ours_in_its_plac
 /// The values of the old release stay, but for its images.
 const OWN_IMAGES: [&str; 5] = [
     "--reuse-values",
-    "--set=manager.image.repository=openkruise/kruise-manager",
-    "--set=manager.image.tag=",
+    "--set=manager.image.repository=kruise-rs/kruise-manager",
+    "--set=manager.image.tag=mine",
     "--set=helmHooks.image.repository=",
     "--set=helmHooks.image.tag=",
 ];
@@ -179,7 +179,7 @@ async fn is_ours(world: &World) {
     let daemons: Api<DaemonSet> = world.system.api();
     let manager = json!(deployments.get("kruise-controller-manager").await.unwrap());
     let daemon = json!(daemons.get("kruise-daemon").await.unwrap());
-    let image = concat!("openkruise/kruise-manager:v", env!("CARGO_PKG_VERSION"));
+    let image = "kruise-rs/kruise-manager:mine";
     for process in [manager, daemon] {
         let container = &process["spec"]["template"]["spec"]["containers"][0];
         assert_eq!([&container["image"], &container["imagePullPolicy"]], [image, "Always"]);

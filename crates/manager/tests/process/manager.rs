@@ -168,7 +168,22 @@ async fn given_what_makes_no_sense_then_it_does_not_start() {
 }
 
 #[tokio::test]
-async fn given_the_json_format_then_every_line_is_an_object() {
+async fn given_a_boolean_and_its_value_as_two_words_then_it_warns_and_goes_on() {
+    let place = tempfile::tempdir().expect("directory");
+    let config = format!("--kubeconfig={}", kubeconfig(place.path(), api_server().await));
+    let log = format!("--protection-log-path={}", place.path().display());
+    let args = [&ANYWHERE[..], &["--enable-pprof", "false", &log, &config]].concat();
+    let mut manager = Running::start(PROGRAM, &args, &[("WEBHOOK_PORT", &free_port())]);
+    manager
+        .says("--enable-pprof false: the value of a boolean needs an equals sign")
+        .await;
+    manager.says("the API server is reached").await;
+    manager.signal("TERM");
+    assert_eq!(manager.ends().await.0.code(), Some(0));
+}
+
+#[tokio::test]
+async fn given_the_json_format_then_every_line_is_an_object_with_the_keys_of_klog() {
     let place = tempfile::tempdir().expect("directory");
     let config = format!("--kubeconfig={}", kubeconfig(place.path(), api_server().await));
     let log = format!("--protection-log-path={}", place.path().display());
@@ -179,9 +194,8 @@ async fn given_the_json_format_then_every_line_is_an_object() {
     let (_, said) = manager.ends().await;
     for line in said.lines() {
         let entry: serde_json::Value = serde_json::from_str(line).expect(line);
-        assert!(
-            entry["timestamp"].is_string() && entry["level"].is_string() && entry["message"].is_string(),
-            "{line}"
-        );
+        let is_klog = entry["ts"].is_f64() && entry["caller"].is_string() && entry["msg"].is_string();
+        // Errors have no verbosity.
+        assert!(is_klog && (entry["v"].is_u64() || entry["v"].is_null()), "{line}");
     }
 }

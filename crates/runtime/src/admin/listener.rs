@@ -1,7 +1,12 @@
-//! A listening socket that knows which flag asked for it.
+//! A listening socket that knows which flag asked for it, and does not let itself be blocked: see [`guarded`].
+
+mod guarded;
+
+pub(super) use guarded::Peer;
 
 use crate::{flags::Bind, shutdown::CancellationToken};
 use axum::Router;
+use guarded::Guarded;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -81,8 +86,9 @@ impl Listener {
                 sleep(DRAIN).await;
             }
         };
+        let service = router.into_make_service_with_connect_info::<Peer>();
         tokio::select! {
-            result = axum::serve(self.socket, router).with_graceful_shutdown(stop.cancelled_owned()) => result,
+            result = axum::serve(Guarded::new(self.socket), service).with_graceful_shutdown(stop.cancelled_owned()) => result,
             () = out_of_patience => Ok(()),
         }
     }

@@ -3,13 +3,16 @@
 //! - Each controller that can say so adds itself under the kind that it looks after. The answer has one entry per controller.
 //! - Kinds may be written as in a manifest or in lower case. Objects of the cluster have no namespace in the path.
 //! - Nothing is written: a plan is made from the cache and thrown away. A replica that does not lead answers as well.
+//! - Only who is on the same machine gets an answer, wherever the address listens: a plan shows what users wrote. `kubectl port-forward` is.
 //! - `/debug/plan` lists the kinds. An unknown kind or an object that the cache does not have is 404.
 
+use super::listener::Peer;
 use crate::resource::ObjectKey;
 use axum::{
     Router,
-    extract::Path,
+    extract::{ConnectInfo, Path, Request},
     http::{StatusCode, header::CONTENT_TYPE},
+    middleware::{Next, from_fn},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -113,6 +116,19 @@ pub fn router(plans: Plans) -> Router {
                 },
             ),
         )
+        .route_layer(from_fn(only_local))
+}
+
+/// Refuses whoever asks from elsewhere.
+async fn only_local(request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<Peer>>();
+    if peer.is_some_and(|peer| peer.0.is_local()) {
+        next.run(request).await
+    } else {
+        let why =
+            "plans are shown on the loopback interface only: use kubectl port-forward or kubectl kruise explain\n";
+        (StatusCode::FORBIDDEN, why).into_response()
+    }
 }
 
 impl fmt::Debug for Plans {

@@ -1,20 +1,18 @@
 //! Reading objects one by one, so that one that cannot be read spoils no list.
 //!
-//! kube's watcher reads a whole page or event into its type and fails as a whole. Its type is therefore [`Unread`], which takes any
-//! JSON: the metadata that the watcher itself needs, and the text of the object. As it is one type for all kinds, the watcher is in
-//! the program only once.
+//! What the server tells is first read as [`Unread`], which takes any JSON: the metadata that is needed to go on, and the text of the object.
+//! As it is one type for all kinds, listing and watching are in the program only once.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use kube::core::{DynamicResourceScope, ObjectMeta};
+use kruise_api::meta::{Head, Meta};
+use kube::core::ObjectMeta;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::value::RawValue;
 
-use crate::resource::Resource;
-
-/// One object as the watcher sees it. `meta` has only name, namespace, UID and resourceVersion.
+/// One object as the server tells it. `meta` has only name, namespace, UID and resourceVersion.
 #[derive(Clone, Debug)]
 pub(super) struct Unread {
     pub(super) meta: ObjectMeta,
@@ -26,6 +24,23 @@ impl Unread {
     pub(super) fn read<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
         serde_json::from_str(self.json.get())
     }
+
+    /// The object's metadata; if that cannot be read either, what identifies it.
+    pub(super) fn head(&self) -> Head {
+        self.read().unwrap_or_else(|_| Head {
+            metadata: Meta {
+                name: self.meta.name.as_deref().unwrap_or_default().into(),
+                namespace: self.meta.namespace.as_deref().unwrap_or_default().into(),
+                uid: self.meta.uid.as_deref().unwrap_or_default().into(),
+                resource_version: self
+                    .meta
+                    .resource_version
+                    .as_deref()
+                    .map_or(0, |version| version.parse().unwrap_or(0)),
+                ..Meta::default()
+            },
+        })
+    }
 }
 
 impl<'de> Deserialize<'de> for Unread {
@@ -35,35 +50,6 @@ impl<'de> Deserialize<'de> for Unread {
             meta: head(json.get()),
             json: json.to_owned(),
         })
-    }
-}
-
-impl kube::Resource for Unread {
-    type DynamicType = Resource;
-    type Scope = DynamicResourceScope;
-
-    fn kind(resource: &Resource) -> Cow<'_, str> {
-        Cow::Borrowed(&resource.kind)
-    }
-
-    fn group(resource: &Resource) -> Cow<'_, str> {
-        Cow::Borrowed(&resource.group)
-    }
-
-    fn version(resource: &Resource) -> Cow<'_, str> {
-        Cow::Borrowed(&resource.version)
-    }
-
-    fn plural(resource: &Resource) -> Cow<'_, str> {
-        Cow::Borrowed(&resource.plural)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
     }
 }
 
@@ -183,6 +169,28 @@ mod tests {
         let reason = list.items[1].read::<Numbered>().expect_err("not readable").to_string();
         assert!(reason.contains("invalid type: string \"five\""), "{reason}");
         assert_eq!(names(&list.items[1].meta), ["", "b", "v", "8"]);
+    }
+
+    #[test]
+    fn given_an_unreadable_object_then_its_metadata_is_read_as_far_as_possible() {
+        let head = |labels: serde_json::Value| {
+            let object = json!({ "number": "five", "metadata": { "name": "b", "namespace": "n", "uid": "v", "resourceVersion": "8",
+                                 "labels": labels, "ownerReferences": [{ "uid": "o", "controller": true }] } });
+            let object: Unread = serde_json::from_str(&object.to_string()).expect("any JSON");
+            assert!(object.read::<Numbered>().is_err());
+            object.head().metadata
+        };
+        let good = head(json!({ "app": "web" }));
+        assert_eq!((good.label("app"), good.resource_version), (Some("web"), 8));
+        assert_eq!(
+            good.controller().map(|owner| owner.uid.to_string()).as_deref(),
+            Some("o")
+        );
+        let bad = head(json!(7));
+        assert_eq!(
+            (&*bad.name, &*bad.namespace, bad.uid.to_string().as_str()),
+            ("b", "n", "v")
+        );
     }
 
     #[test]

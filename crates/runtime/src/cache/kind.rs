@@ -1,11 +1,13 @@
 //! How a kind is kept: which resource it is, how its objects are told apart, and by what they are found.
 
 use std::fmt;
+use std::time::Duration;
 
 use kruise_api::meta::{Meta, Uid};
 use kube::ResourceExt as _;
 
 use super::index::Index;
+use super::list_watch::Selection;
 use crate::resource::{HasScope, Resource};
 
 /// Namespace and name of an object, borrowed from it.
@@ -60,7 +62,7 @@ pub struct Kind<K> {
     page_size: u32,
 }
 
-/// Objects per page of a list. A page of big Pods is a few megabytes of JSON for a moment.
+/// Most objects of a page of a list; there are fewer when they are big.
 const PAGE_SIZE: u32 = 250;
 
 impl<K> Kind<K> {
@@ -115,7 +117,7 @@ impl<K> Kind<K> {
         self
     }
 
-    /// Objects per page of a list.
+    /// Most objects of a page of a list.
     #[must_use]
     pub fn page_size(mut self, objects: u32) -> Self {
         self.page_size = objects;
@@ -143,14 +145,15 @@ impl<K> Kind<K> {
         self.namespace.as_deref()
     }
 
-    pub(super) fn watch_config(&self) -> kube::runtime::watcher::Config {
-        let mut config = kube::runtime::watcher::Config::default()
-            .page_size(self.page_size)
-            // A connection that died silently is noticed when the server's own end of the watch does not arrive.
-            .timeout(120);
-        config.label_selector.clone_from(&self.labels);
-        config.field_selector.clone_from(&self.fields);
-        config
+    /// What to ask the API server for; an empty namespace means all.
+    pub(super) fn selection(&self, namespace: &str, deadline: Duration) -> Selection {
+        Selection {
+            path: self.resource.path(namespace),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            page_size: self.page_size,
+            deadline,
+        }
     }
 }
 

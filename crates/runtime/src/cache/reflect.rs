@@ -1,36 +1,35 @@
 //! Keeping a store in step with the API server.
 //!
-//! kube's watcher does the talking: list in pages, watch, resume after a cut, list again after a 410. This adds what it leaves
+//! [`super::list_watch`] does the talking: list in pages, watch, resume after a cut, list again after a 410. This adds what it leaves
 //! open: pauses between attempts, a new list where resuming would fail for ever, missing kinds, unreadable objects, resync.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use kube::Client;
 use kube::core::ObjectMeta;
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::CacheOptions;
+use super::contact::LastHeard;
 use super::decode::Unread;
 use super::kind::Named;
+use super::list_watch::{ListWatchError, Told, list_watch};
 use super::metrics::KindMetrics;
 use super::store::{Change, Store};
 use super::sync::SyncState;
 use crate::error::with_causes;
-use crate::resource::{ObjectKey, Scope};
+use crate::resource::ObjectKey;
 
 pub(super) struct Reflector<K> {
     client: Client,
     store: Store<K>,
     options: CacheOptions,
     metrics: KindMetrics,
-    /// Objects that cannot be read, with the list in which they were seen last.
-    unreadable: HashMap<ObjectKey, u32>,
+    heard: LastHeard,
     failures: u32,
     last_failure: Instant,
 }
@@ -42,13 +41,19 @@ const CALM: Duration = Duration::from_mins(3);
 const MOST_RESUMES: u32 = 8;
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
-    pub(super) fn new(client: Client, store: Store<K>, options: CacheOptions, metrics: KindMetrics) -> Self {
+    pub(super) fn new(
+        client: Client,
+        store: Store<K>,
+        options: CacheOptions,
+        metrics: KindMetrics,
+        heard: LastHeard,
+    ) -> Self {
         Self {
             client,
             store,
             options,
             metrics,
-            unreadable: HashMap::new(),
+            heard,
             failures: 0,
             last_failure: Instant::now(),
         }
@@ -70,8 +75,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     item = stream.next() => item,
                 };
                 let error = match item {
-                    Some(Ok(event)) => {
-                        self.take_in(event);
+                    Some(Ok(told)) => {
+                        self.take_in(told);
                         continue;
                     }
                     Some(Err(error)) => error,
@@ -89,52 +94,48 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    fn stream(&self) -> BoxStream<'static, watcher::Result<Event<Unread>>> {
-        let resource = self.store.resource().clone();
-        let namespace = self.store.kind().only_in().unwrap_or(&self.options.namespace);
-        let api: Api<Unread> = if namespace.is_empty() || resource.scope == Scope::Cluster {
-            Api::all_with(self.client.clone(), &resource)
-        } else {
-            Api::namespaced_with(self.client.clone(), namespace, &resource)
-        };
-        watcher(api, self.store.kind().watch_config()).boxed()
+    fn stream(&self) -> BoxStream<'static, Result<Told, ListWatchError>> {
+        let kind = self.store.kind();
+        let namespace = kind.only_in().unwrap_or(&self.options.namespace);
+        list_watch(self.client.clone(), kind.selection(namespace, self.options.deadline)).boxed()
     }
 
-    fn take_in(&mut self, event: Event<Unread>) {
-        match event {
-            Event::Init => self.store.feed(Change::ListBegins),
-            Event::InitApply(object) => self.put(&object, true),
-            Event::Apply(object) => {
+    fn take_in(&mut self, told: Told) {
+        // That a list begins is our own decision.
+        if !matches!(told, Told::ListBegins) {
+            self.heard.again();
+        }
+        match told {
+            Told::ListBegins => self.store.feed(Change::ListBegins),
+            Told::Listed(object) => self.put(&object, true),
+            Told::Applied(object) => {
                 self.metrics.events.inc();
                 self.failures = 0;
                 self.put(&object, false);
             }
-            Event::Delete(object) => {
+            Told::Deleted(object) => {
                 self.metrics.events.inc();
                 self.failures = 0;
                 let name = name(&object.meta);
                 let version = object.meta.resource_version.as_deref().unwrap_or_default();
                 self.store.feed(Change::Deleted(name, version.parse().unwrap_or(0)));
-                self.readable_again(name);
             }
-            Event::InitDone => {
+            Told::Reached(version) => self.store.feed(Change::Reached(version)),
+            Told::ListEnds => {
                 self.failures = 0;
                 self.store.feed(Change::ListEnds);
                 self.metrics.lists.inc();
                 self.metrics.missing.set(0);
-                let list = self.store.position().list_done;
-                self.unreadable.retain(|_, seen| *seen == list);
-                self.metrics.unreadable.set(self.unreadable.len() as i64);
             }
         }
         self.metrics.objects.set(self.store.len() as i64);
+        self.metrics.unreadable.set(self.store.unreadable_len() as i64);
     }
 
-    fn put(&mut self, unread: &Unread, listed: bool) {
+    fn put(&self, unread: &Unread, listed: bool) {
         let name = name(&unread.meta);
         let reason = match unread.read() {
             Ok(object) => {
-                self.readable_again(name);
                 let change = if listed {
                     Change::Listed(object)
                 } else {
@@ -145,47 +146,41 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             }
             Err(reason) => reason,
         };
-        if listed {
-            self.store.feed(Change::ListedUnreadable(name));
+        if self.store.unreadable(name.namespace, name.name).is_none() {
+            let (kind, key) = (self.store.resource(), ObjectKey::new(name.namespace, name.name));
+            tracing::error!(%kind, object = %key, reason = without_values(&reason), "this object cannot be read and is left out");
+            tracing::trace!(%kind, object = %key, %reason, "what exactly cannot be read");
         }
-        let key = ObjectKey::new(name.namespace, name.name);
-        let list = self.store.position().list_begun;
-        if self.unreadable.insert(key.clone(), list).is_none() {
-            self.metrics.unreadable.set(self.unreadable.len() as i64);
-            tracing::error!(kind = %self.store.resource(), object = %key, %reason, "this object cannot be read and is left out");
-        }
-    }
-
-    fn readable_again(&mut self, name: Named<'_>) {
-        if !self.unreadable.is_empty()
-            && self
-                .unreadable
-                .remove(&ObjectKey::new(name.namespace, name.name))
-                .is_some()
-        {
-            self.metrics.unreadable.set(self.unreadable.len() as i64);
-        }
+        let head = unread.head();
+        self.store.feed(if listed {
+            Change::ListedUnreadable(head)
+        } else {
+            Change::AppliedUnreadable(head)
+        });
     }
 
     /// Counts and logs a failure; true when only a new list can help.
-    fn note(&mut self, error: &watcher::Error) -> bool {
+    fn note(&mut self, error: &ListWatchError) -> bool {
         if self.last_failure.elapsed() > CALM {
             self.failures = 0;
         }
         self.failures = self.failures.saturating_add(1);
         self.last_failure = Instant::now();
-        let code = code(error);
+        let code = error.code();
+        if code.is_some() {
+            self.heard.again();
+        }
         let (at, list_anew) = match error {
-            watcher::Error::InitialListFailed(_) => ("list", false),
-            // kube would resume at the same version for ever: the server has forgotten it, or has not come that far again after
+            ListWatchError::List(_) => ("list", false),
+            // Resuming at the same version could go on for ever: the server has forgotten it, or has not come that far again after
             // a restore.
-            watcher::Error::WatchStartFailed(_) => ("watch-start", code == Some(410) || self.failures > MOST_RESUMES),
+            ListWatchError::Open(_) => ("watch-start", code == Some(410) || self.failures > MOST_RESUMES),
             // What was behind an unreadable event is lost to this watch.
-            watcher::Error::WatchFailed(kube::Error::SerdeError(_)) => ("watch", true),
-            watcher::Error::WatchFailed(_) => ("watch", false),
-            // 410 is the normal way to be told to list again; kube does that by itself.
-            watcher::Error::WatchError(_) => (if code == Some(410) { "watch-expired" } else { "watch" }, false),
-            watcher::Error::NoResourceVersion => ("no-version", true),
+            ListWatchError::Watch(kube::Error::SerdeError(_)) => ("watch", true),
+            // The normal way to be told to list again.
+            ListWatchError::Watch(_) if code == Some(410) => ("watch-expired", false),
+            ListWatchError::Watch(_) => ("watch", false),
+            ListWatchError::NoVersion => ("no-version", true),
         };
         self.metrics.failed(at);
         let kind = self.store.resource();
@@ -198,7 +193,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         } else if code == Some(410) {
             tracing::info!(%kind, "the watch fell behind, listing again");
         } else if self.failures.is_power_of_two() {
-            tracing::warn!(%kind, failures = self.failures, "cannot {at}: {}", with_causes(error));
+            tracing::warn!(%kind, failures = self.failures, "cannot {}", with_causes(error));
         }
         list_anew
     }
@@ -232,12 +227,28 @@ fn name(meta: &ObjectMeta) -> Named<'_> {
     }
 }
 
-fn code(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status.code),
-        _ => None,
+/// Why something cannot be read, without what stands there: that is the users' own.
+fn without_values(reason: &serde_json::Error) -> String {
+    let text = reason.to_string();
+    match text.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("expected {expected}"),
+        None if text.starts_with("missing field") => text,
+        None => format!(
+            "not as it should be at line {} column {}",
+            reason.line(),
+            reason.column()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_what_cannot_be_read_then_the_reason_does_not_show_it() {
+        let reason = |json: &str| without_values(&serde_json::from_str::<Vec<u8>>(json).expect_err("unreadable"));
+        assert_eq!(reason(r#"["s3cret, expected x"]"#), "expected u8 at line 1 column 21");
+        assert_eq!(reason("[1, s3cret]"), "not as it should be at line 1 column 5");
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use kruise_api::meta::Head;
 use parking_lot::{Mutex, RwLock};
 use prometheus::IntCounter;
 use tokio::sync::watch;
@@ -12,6 +13,7 @@ use super::index::Index;
 use super::kind::{Kind, Named, Version};
 use super::shelf::Shelf;
 use super::sync::SyncState;
+use super::unreadable::Unreadable;
 use crate::resource::Resource;
 
 /// A handle to the objects of one kind. Clones are the same store.
@@ -28,6 +30,8 @@ struct Inner<K> {
 
 struct Held<K> {
     shelf: Shelf<K>,
+    /// Objects whose newest version cannot be read; an older one may be on the shelf.
+    unreadable: Unreadable,
     position: Position,
 }
 
@@ -48,6 +52,8 @@ pub struct Position {
     pub list_begun: u32,
     /// Number of the last list that was finished; 0 before the first.
     pub list_done: u32,
+    /// How often the server said how far it has come, although nothing may have changed: a watch was opened, or a bookmark came.
+    pub reached: u32,
 }
 
 /// What a feeder tells a store. The cache does that with what the API server says; tests may do it themselves.
@@ -57,14 +63,18 @@ pub enum Change<'a, K> {
     ListBegins,
     /// An object of the list.
     Listed(K),
-    /// An object of the list that cannot be read.
-    ListedUnreadable(Named<'a>),
+    /// An object of the list that cannot be read, but for its metadata.
+    ListedUnreadable(Head),
     /// The list is complete: what it did not contain is gone.
     ListEnds,
     /// An object was made or changed.
     Applied(K),
+    /// An object was made or changed and cannot be read, but for its metadata.
+    AppliedUnreadable(Head),
     /// An object was deleted, at this resourceVersion.
     Deleted(Named<'a>, u64),
+    /// Every change up to this resourceVersion has been told.
+    Reached(u64),
 }
 
 /// A change of one object, as subscribers see it. At least one of `old` and `new` is there.
@@ -109,6 +119,7 @@ impl<K: Send + Sync + 'static> Store<K> {
             kind,
             held: RwLock::new(Held {
                 shelf,
+                unreadable: Unreadable::default(),
                 position: Position::default(),
             }),
             feed: Mutex::new(Feed {
@@ -129,6 +140,30 @@ impl<K: Send + Sync + 'static> Store<K> {
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let held = self.0.held.read();
         held.shelf.get(&self.0.kind, Named { namespace, name }).cloned()
+    }
+
+    /// Whether there is an object of this name, readable or not.
+    pub fn contains(&self, namespace: &str, name: &str) -> bool {
+        let name = Named { namespace, name };
+        let held = self.0.held.read();
+        held.shelf.get(&self.0.kind, name).is_some() || held.unreadable.get(name).is_some()
+    }
+
+    /// What is known of an object whose newest version cannot be read.
+    pub fn unreadable(&self, namespace: &str, name: &str) -> Option<Arc<Head>> {
+        let held = self.0.held.read();
+        held.unreadable.get(Named { namespace, name }).cloned()
+    }
+
+    /// The same of all such objects of a namespace, by name. Read it before the objects: one that is read meanwhile is then among these
+    /// or among those.
+    pub fn unreadable_in(&self, namespace: &str) -> Vec<Arc<Head>> {
+        self.0.held.read().unreadable.within(namespace)
+    }
+
+    /// Number of objects that cannot be read.
+    pub fn unreadable_len(&self) -> usize {
+        self.0.held.read().unreadable.len()
     }
 
     /// The objects under a key, by namespace and name.
@@ -224,19 +259,30 @@ impl<K: Send + Sync + 'static> Store<K> {
                 feed.listed_version = feed.listed_version.max(version);
                 self.put(&feed, object, Origin::List);
             }
-            Change::ListedUnreadable(name) => {
-                let mut held = self.0.held.write();
-                let list = held.position.list_begun;
-                held.shelf.mark(&self.0.kind, name, list);
+            Change::ListedUnreadable(head) => {
+                feed.listed_version = feed.listed_version.max(head.metadata.resource_version);
+                self.keep_head(head);
             }
             Change::ListEnds => self.end_list(&feed),
+            Change::Reached(version) => {
+                self.advance(version);
+                self.0.held.write().position.reached += 1;
+            }
             Change::Applied(object) => {
                 let version = self.version(&object).resource_version;
                 self.put(&feed, object, Origin::Watch);
                 self.advance(version);
             }
+            Change::AppliedUnreadable(head) => {
+                let version = head.metadata.resource_version;
+                self.keep_head(head);
+                self.advance(version);
+            }
             Change::Deleted(name, version) => {
-                let old = self.0.held.write().shelf.remove(&self.0.kind, name);
+                let mut held = self.0.held.write();
+                held.unreadable.remove(name);
+                let old = held.shelf.remove(&self.0.kind, name);
+                drop(held);
                 self.advance(version);
                 if let Some(old) = old {
                     self.tell(&feed, Some(&old), None, Origin::Watch);
@@ -249,6 +295,7 @@ impl<K: Send + Sync + 'static> Store<K> {
         let mut held = self.0.held.write();
         let list = held.position.list_begun;
         let name = self.0.kind.name(&object);
+        held.unreadable.remove(name);
         if let Some(old) = held.shelf.get(&self.0.kind, name)
             && self.same_version(old, &object)
         {
@@ -259,6 +306,14 @@ impl<K: Send + Sync + 'static> Store<K> {
         let old = held.shelf.put(&self.0.kind, &object, list);
         drop(held);
         self.tell(feed, old.as_ref(), Some(&object), origin);
+    }
+
+    /// Notes an object of which only the metadata is known. An older version of it stays.
+    fn keep_head(&self, head: Head) {
+        let mut held = self.0.held.write();
+        let list = held.position.list_begun;
+        held.shelf.mark(&self.0.kind, (&head.metadata).into(), list);
+        held.unreadable.put(head, list);
     }
 
     fn same_version(&self, old: &K, new: &K) -> bool {
@@ -281,6 +336,7 @@ impl<K: Send + Sync + 'static> Store<K> {
             self.tell(feed, Some(&object), None, Origin::List);
         }
         let mut held = self.0.held.write();
+        held.unreadable.sweep(list);
         held.position.list_done = list;
         // Not the higher one of both: after a restore of the server's store, versions begin again further down.
         held.position.version = feed.listed_version;

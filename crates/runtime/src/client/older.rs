@@ -6,11 +6,12 @@
 //! | on the way | what happens |
 //! |---|---|
 //! | path of such a kind | `v1beta1` becomes `v1alpha1` |
-//! | object of such a kind that is written as a whole | converted down |
+//! | object of such a kind that is written as a whole, merge patch of one | converted down |
 //! | any other body, also about other kinds | references to such a kind (owners, objects of events) name v1alpha1, as the server knows no other version |
 //! | object, list, watch event in an answer | converted up |
 //!
-//! A patch of such a kind goes as it is: what we patch (metadata, status, the images of a NodeImage) has the same fields in both versions.
+//! A merge patch of such a kind is converted down like an object, with what it has. Some facts of the status are annotations in v1alpha1, which a write of
+//! the status does not take: they are written with the object first. Other patches go as they are.
 //!
 //! What is served is asked for once. A cluster that serves v1beta1 of all that it has keeps its client, and nothing of this runs.
 
@@ -36,6 +37,8 @@ use tower::{BoxError, Service};
 use tracing::info;
 
 use translate::{OlderKind, OlderKinds};
+
+const MERGE_PATCH: &str = "application/merge-patch+json";
 
 type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
@@ -120,8 +123,10 @@ impl Service<Request<Body>> for Bridge {
 impl Bridge {
     async fn exchange(self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
         let (mut head, body) = request.into_parts();
-        let about_older = self.kinds.older_path(head.uri.path());
-        if let Some(path) = &about_older {
+        let older = self.kinds.at(head.uri.path());
+        let about_older = older.is_some();
+        let kind = older.as_ref().map(|(kind, _)| *kind);
+        if let Some((_, path)) = &older {
             head.uri = with_path(&head.uri, path)?;
         }
         let watches = head
@@ -131,14 +136,44 @@ impl Bridge {
         let body = if [Method::POST, Method::PUT, Method::PATCH].contains(&head.method) {
             let bytes = body.collect().await?.to_bytes();
             head.headers.remove(header::CONTENT_LENGTH);
-            Body::from(self.kinds.request(&head.method, bytes))
+            let merges = head
+                .headers
+                .get(header::CONTENT_TYPE)
+                .is_some_and(|kind| kind == MERGE_PATCH);
+            if let Some(kind) = kind.filter(|_| merges && head.method == Method::PATCH) {
+                let path = head.uri.path().to_owned();
+                let whole = path.strip_suffix("/status");
+                let patch = self.kinds.patch(kind, whole.is_some(), bytes);
+                if let Some((facts, whole)) = patch.of_object.zip(whole) {
+                    let mut head = head.clone();
+                    head.uri = with_path(&head.uri, whole)?;
+                    let answer = self.client.send(Request::from_parts(head, Body::from(facts))).await?;
+                    if patch.as_asked.is_none() || !answer.status().is_success() {
+                        return self.shown(answer, about_older, watches).await;
+                    }
+                    answer.into_body().collect().await?;
+                }
+                Body::from(patch.as_asked.unwrap_or_default())
+            } else {
+                Body::from(self.kinds.request(&head.method, bytes))
+            }
         } else {
             body
         };
         let answer = self.client.send(Request::from_parts(head, body)).await?;
+        self.shown(answer, about_older, watches).await
+    }
+
+    /// The answer in our own version.
+    async fn shown(
+        self,
+        answer: Response<Body>,
+        about_older: bool,
+        watches: bool,
+    ) -> Result<Response<AnswerBody>, BoxError> {
         let (mut head, body) = answer.into_parts();
         let body = body.map_err(BoxError::from);
-        if about_older.is_none() || !head.status.is_success() {
+        if !about_older || !head.status.is_success() {
             return Ok(Response::from_parts(head, body.boxed_unsync()));
         }
         head.headers.remove(header::CONTENT_LENGTH);

@@ -109,8 +109,8 @@ async fn after_own_writes(visible: Duration) -> Vec<(u128, String)> {
 #[tokio::test(start_paused = true)]
 async fn given_own_writes_that_are_not_visible_then_the_key_waits_and_others_do_not() {
     let calls = after_own_writes(20 * SECOND).await;
-    // It is not waited for longer than the patience with the cache.
-    assert_eq!(calls, [(0, "n/b".to_owned()), (10, "n/a".to_owned())]);
+    // It is waited for, even longer than the patience with the cache: who creates again what was only not seen has it twice.
+    assert_eq!(calls, [(0, "n/b".to_owned()), (20, "n/a".to_owned())]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,6 +153,43 @@ async fn given_failures_then_the_pauses_double_and_a_success_ends_them() {
     assert_eq!(fixture.times(), [0, 5, 15, 35, 75, 1075, 1080]);
     fixture.assert_metric("controller_runtime_reconcile_errors_total{controller=\"test\"} 5");
     fixture.assert_metric("workqueue_retries_total{name=\"test\"} 5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_a_failure_in_part_then_the_back_off_and_the_timers_both_count() {
+    // The class of the error, when the reconcile wants to look again, and when it does.
+    for (class, wake_after, second) in [
+        (Class::Permanent, Some(10 * SECOND), 10_000),
+        (Class::Permanent, None, RETRY_PERMANENT.as_millis()),
+        (Class::Permanent, Some(Duration::ZERO), 1000),
+        (Class::Transient, Some(10 * SECOND), 5),
+        (Class::Transient, Some(Duration::ZERO), 5),
+    ] {
+        let fixture = Fixture::new();
+        fixture.queue.add(key("a"), Priority::Change);
+        let act = move |number| match number {
+            1 => Ok(Outcome::failed(Error::new(class, "one of many"), wake_after)),
+            _ => Ok(Outcome::done()),
+        };
+        fixture.run_for(RETRY_PERMANENT * 2, act).await;
+        assert_eq!(fixture.times()[..2], [0, second], "{class:?} {wake_after:?}");
+        fixture.assert_metric("controller_runtime_reconcile_errors_total{controller=\"test\"} 1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_refusals_then_it_is_tried_again_every_few_seconds_however_long_it_takes() {
+    let fixture = Fixture::new();
+    fixture.queue.add(key("a"), Priority::Change);
+    fixture
+        .run_for(1000 * SECOND, |_| Err(Error::new(Class::Denied, "exceeded quota")))
+        .await;
+    let times = fixture.times();
+    let longest = times.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert_eq!(longest, Some(RETRY_DENIED.as_millis()));
+    // And what comes then does not pay for it.
+    let pause = fixture.queue.add_limited(key("a"), Priority::Change);
+    assert!(pause < 2 * RETRY_DENIED, "{pause:?}");
 }
 
 #[tokio::test(start_paused = true)]

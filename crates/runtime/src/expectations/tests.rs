@@ -170,8 +170,65 @@ async fn given_several_writes_then_all_have_to_be_visible_and_the_oldest_is_name
 }
 
 #[tokio::test(start_paused = true)]
-async fn given_a_write_that_never_shows_then_it_is_reported_once_and_dropped() {
+async fn given_a_cache_that_stands_still_then_a_create_is_reported_once_and_never_forgotten() {
     let fixture = fixture();
+    let written = Written {
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        resource_version: "10".to_owned(),
+    };
+    let lost = ObjectKey::new("n", "b");
+    fixture
+        .expectations
+        .created(&fixture.key, &fixture.store, "n", &written);
+    fixture.expectations.maybe_created(&fixture.key, &fixture.store, &lost);
+    for _ in 0..3 {
+        tokio::time::advance(TIMEOUT).await;
+        // Nobody answers.
+        fixture.store.feed(Change::ListBegins);
+        let Visible::NotYet { count, ask_after, .. } = fixture.expectations.check(&fixture.key) else {
+            panic!("nothing has been heard since");
+        };
+        assert_eq!((count, ask_after), (2, ASK_AGAIN));
+    }
+    let text = crate::metrics::render(&fixture.registry).expect("text");
+    assert!(
+        text.contains("kruise_expectations_overdue_total{controller=\"test\"} 1\n"),
+        "{text}"
+    );
+    // A word of the server, also one that brings nothing new, is enough to know that the lost one did not happen, and not enough for the other.
+    let version = fixture.store.position().version;
+    fixture.store.feed(Change::Reached(version));
+    assert!(matches!(
+        fixture.expectations.check(&fixture.key),
+        Visible::NotYet { count: 2, .. }
+    ));
+    tokio::time::advance(A_MOMENT).await;
+    assert!(matches!(
+        fixture.expectations.check(&fixture.key),
+        Visible::NotYet { count: 1, .. }
+    ));
+    fixture.store.feed(Change::Reached(10));
+    assert!(fixture.all_visible());
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_a_deletion_that_never_shows_then_it_is_dropped_once_the_cache_has_moved() {
+    let fixture = fixture();
+    fixture.store.feed(Change::Applied(map("a", "u", 5)));
+    fixture.deleted("a", "u");
+    tokio::time::advance(TIMEOUT).await;
+    assert!(!fixture.all_visible());
+    fixture.store.feed(Change::Reached(99));
+    assert!(!fixture.all_visible());
+    tokio::time::advance(A_MOMENT).await;
+    assert!(fixture.all_visible());
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_the_gate_to_go_on_then_what_never_shows_is_reported_once_and_dropped() {
+    let mut fixture = fixture();
+    fixture.expectations = fixture.expectations.forcing(true);
     fixture.wrote("a", "u", "10");
     tokio::time::advance(TIMEOUT).await;
     assert!(fixture.all_visible());
@@ -187,7 +244,7 @@ async fn given_a_write_that_never_shows_then_it_is_reported_once_and_dropped() {
 async fn given_creations_that_stay_invisible_then_they_are_told_as_leaks_of_their_key() {
     let fixture = fixture();
     let leaks = IntCounterVec::new(Opts::new("leaks", "Leaks."), &["namespace", "name"]).expect("a counter");
-    let expectations = fixture.expectations.telling_leaks(&leaks);
+    let expectations = fixture.expectations.telling_leaks(&leaks).forcing(true);
     let written = Written {
         name: "a".to_owned(),
         uid: "u".to_owned(),

@@ -45,12 +45,14 @@ impl<T: Eq + Hash> BackOff<T> {
         }
     }
 
-    /// The pause after one more failure.
-    pub(super) fn next(&mut self, key: T) -> Duration {
+    /// The pause after one more failure, not longer than this; once it is as long as that, it does not grow in secret.
+    pub(super) fn next(&mut self, key: T, longest: Duration) -> Duration {
         let failures = self.failures.entry(key).or_default();
         let pause = doubled(self.base, *failures).min(self.max);
-        *failures = failures.saturating_add(1);
-        pause
+        if pause < longest {
+            *failures = failures.saturating_add(1);
+        }
+        pause.min(longest)
     }
 
     pub(super) fn forget(&mut self, key: &T) {
@@ -120,12 +122,12 @@ mod tests {
     #[test]
     fn given_failures_then_the_pause_doubles_up_to_its_limit() {
         let mut back_off = BackOff::new(&Limits::default());
-        let pauses: Vec<_> = (0..20).map(|_| back_off.next("a").as_millis()).collect();
+        let pauses: Vec<_> = (0..20).map(|_| back_off.next("a", Duration::MAX).as_millis()).collect();
         assert_eq!(pauses[..5], [5, 10, 20, 40, 80]);
         assert_eq!(pauses[17], 655_360);
         assert_eq!(pauses[18..], [1_000_000, 1_000_000]);
         back_off.forget(&"a");
-        assert_eq!(back_off.next("a").as_millis(), 5);
+        assert_eq!(back_off.next("a", Duration::MAX).as_millis(), 5);
     }
 
     #[test]
@@ -136,9 +138,9 @@ mod tests {
             ..Limits::default()
         });
         for _ in 0..100 {
-            back_off.next("a");
+            back_off.next("a", Duration::MAX);
         }
-        assert_eq!(back_off.next("a"), Duration::MAX);
+        assert_eq!(back_off.next("a", Duration::MAX), Duration::MAX);
     }
 
     #[test]

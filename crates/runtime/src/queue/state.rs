@@ -142,9 +142,9 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
         self.later.insert((due, number), key);
     }
 
-    /// Adds a key whose work failed. Returns the pause.
-    pub fn add_limited(&mut self, key: T, priority: Priority, now: Instant) -> Duration {
-        let pause = self.back_off.next(key.clone()).max(self.bucket.take(now));
+    /// Adds a key whose work failed, after a pause of its own that is not longer than this. Returns the pause.
+    pub fn add_limited(&mut self, key: T, priority: Priority, longest: Duration, now: Instant) -> Duration {
+        let pause = self.back_off.next(key.clone(), longest).max(self.bucket.take(now));
         self.add_after(key, priority, pause, now);
         pause
     }

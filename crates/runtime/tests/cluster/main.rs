@@ -4,6 +4,8 @@ mod cache;
 mod controller;
 mod events;
 mod lease;
+mod memory;
 mod refusals;
+mod silence;
 mod support;
 mod writer;

@@ -7,14 +7,16 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota};
 use kruise_runtime::error::Class;
 use kruise_runtime::lease::Leadership;
 use kruise_runtime::resource::Resource;
-use kruise_runtime::writer::{Patch, Preconditions, Target, Writer, WriterMetrics, WriterOptions, Written, slow_start};
+use kruise_runtime::writer::{
+    DeleteOptions, Patch, Preconditions, Target, Writer, WriterMetrics, WriterOptions, Written, slow_start,
+};
 use kruise_testkit::eventually::eventually;
 use kruise_testkit::faults::{Fault, When};
 use kube::api::{Api, DeleteParams};
 use prometheus::Registry;
 use serde_json::json;
 
-use crate::support::{CONFIG_MAPS, PATIENCE, World, config, config_map, in_world, map_data};
+use crate::support::{CONFIG_MAPS, PATIENCE, PODS, World, config, config_map, in_world, map_data};
 
 #[test]
 fn given_requests_that_cannot_work_then_the_class_says_why() {
@@ -56,6 +58,16 @@ fn given_requests_that_cannot_work_then_the_class_says_why() {
             .expect_err("no such kind");
         assert_eq!(error.class(), Class::Gone, "{error}");
 
+        // Not the object is missing but the part of it, as `resize` of a Pod is where the feature is turned off.
+        let nothing = || Patch::Merge(json!({}));
+        let part = Target::new(&CONFIG_MAPS, world.ns(), "m").part("resize");
+        let error = writer.patch(&part, nothing(), &Preconditions::NONE).await;
+        let error = error.expect_err("no such part");
+        assert_eq!(error.class(), Class::Permanent, "{error:?}");
+        let missing = Target::new(&PODS, world.ns(), "none").part("resize");
+        let error = writer.patch(&missing, nothing(), &Preconditions::NONE).await;
+        assert_eq!(error.expect_err("no such Pod").class(), Class::Gone);
+
         let mut config = config().await;
         config.auth_info.impersonate = Some("nobody".to_owned());
         let metrics = WriterMetrics::new(&Registry::new()).expect("metrics");
@@ -67,6 +79,60 @@ fn given_requests_that_cannot_work_then_the_class_says_why() {
             .expect_err("no right");
         assert_eq!(error.class(), Class::Denied, "{error}");
         assert!(error.to_string().contains("User \"nobody\" cannot create"), "{error}");
+    });
+}
+
+#[test]
+fn given_a_policy_that_refuses_then_somebody_has_to_allow_it() {
+    in_world("writer-policy", |world| async move {
+        let cluster = |kind, plural| Resource::cluster("admissionregistration.k8s.io", "v1", kind, plural);
+        let policies = cluster("ValidatingAdmissionPolicy", "validatingadmissionpolicies");
+        let bindings = cluster("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings");
+        let (name, namespace) = (world.ns(), json!({ "kubernetes.io/metadata.name": world.ns() }));
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": { "name": name },
+            "spec": {
+                "matchConstraints": { "resourceRules": [
+                    { "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"] },
+                ] },
+                "validations": [{ "expression": "object.metadata.name != 'unwanted'", "message": "not here" }],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": { "name": name },
+            "spec": {
+                "policyName": name, "validationActions": ["Deny"],
+                "matchResources": { "namespaceSelector": { "matchLabels": namespace } },
+            },
+        });
+        let hand = world.hand();
+        hand.create(&policies, "", policy.to_string()).await.expect("a policy");
+        hand.create(&bindings, "", binding.to_string())
+            .await
+            .expect("a binding");
+        // It counts when the server has noticed it; until then nothing is stored.
+        let trial = world.writer_with(Leadership::always(), |options| options.dry_run = true);
+        let (trial, world) = (&trial, &world);
+        let refusal = eventually(PATIENCE, "the policy counts", || async move {
+            let body = config_map("", "unwanted", &json!({}));
+            match trial.create(&CONFIG_MAPS, world.ns(), body).await {
+                Ok(_) => Err("allowed".into()),
+                Err(error) => Ok(error),
+            }
+        })
+        .await;
+        for (kind, resource) in [("policy", &policies), ("binding", &bindings)] {
+            let gone = hand
+                .delete(&Target::new(resource, "", name), &DeleteOptions::default())
+                .await;
+            gone.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        }
+        assert!(refusal.to_string().ends_with("denied request: not here"), "{refusal}");
+        assert_eq!(
+            (refusal.class(), refusal.reason()),
+            (Class::Denied, "Invalid"),
+            "{refusal}"
+        );
     });
 }
 

@@ -3,14 +3,11 @@
 use std::path::PathBuf;
 use std::pin::pin;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Parser;
 use k8s_openapi::api::core::v1::Taint;
+use kruise_testkit::program;
 use kruise_testkit::sim::{SimOptions, SimulatedNodes};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
-use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// Registers simulated nodes with a cluster and gives their Pods a life, until it is told to end.
 #[derive(Debug, Parser)]
@@ -34,15 +31,11 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    program::log();
     let arguments = Arguments::parse();
     // Before the first node exists, so that none is left behind however early the end comes.
-    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
+    let mut told = pin!(program::told_to_end()?);
+    let client = program::client(arguments.kubeconfig.as_deref()).await?;
 
     let options = SimOptions {
         count: arguments.nodes,
@@ -51,21 +44,6 @@ async fn main() -> anyhow::Result<()> {
         taints: arguments.taints,
         ..SimOptions::default()
     };
-    let config = match arguments.kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(&path).with_context(|| format!("reading {}", path.display()))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
-        }
-        None => Config::infer().await.context("no cluster: give --kubeconfig")?,
-    };
-    let client = Client::try_from(config)?;
-    let told = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    let mut told = pin!(told);
     let nodes = tokio::select! {
         nodes = SimulatedNodes::start(client, options) => nodes?,
         // What has joined already goes when the rest of the start is dropped.

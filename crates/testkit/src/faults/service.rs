@@ -69,6 +69,7 @@ where
         match fate {
             Fate::Dead => return async { Err("the program has crashed".into()) }.boxed(),
             Fate::Goes(Fault::Refuse(code)) => return async move { Ok(refusal(code)) }.boxed(),
+            Fate::Goes(Fault::Unanswered) => return futures::future::pending().boxed(),
             _ => {}
         }
         let control = self.faults.0.control.subscribe();

@@ -21,10 +21,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::NodeHealth;
-use super::calls::Calls;
 use super::entry::{After, Answer, Entry, Node, Turn};
 use super::script::Script;
 use super::view::PodView;
+use crate::calls::Calls;
 
 #[derive(Debug)]
 pub(super) enum Command {

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::NodeHealth;
-use super::calls::{Calls, Refused};
 use super::life::Life;
 use super::script::Script;
 use super::status::{self, Addresses};
 use super::view::{PodView, Status};
+use crate::calls::{Calls, Refused};
 
 /// How soon a Pod is looked at again whose call failed, or that waits for a ConfigMap.
 const AGAIN_SOON: Duration = Duration::from_secs(1);

@@ -13,8 +13,8 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::calls::{Calls, Refused};
 use super::{NodeHealth, SET_LABEL, SimOptions};
+use crate::calls::{Calls, Refused};
 
 const LEASES: &str = "kube-node-lease";
 /// The node controller gives a node up when its Lease is older than 40 s (50 s in newer releases).

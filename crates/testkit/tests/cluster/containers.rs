@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kruise_testkit::builders::{Fixture, config_map, pod};
+use kruise_testkit::features::{Feature, lacks};
 use kruise_testkit::sim::SimOptions;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -146,6 +147,9 @@ fn a_set_of_nodes_can_know_broken_images_and_be_slow() {
 
 #[test]
 fn resources_change_without_a_restart() {
+    if lacks(Feature::Resize) {
+        return;
+    }
     on_cluster("resize", |scene| async move {
         scene
             .created_and_ready(pod("a").resource("cpu", "100m").resource("memory", "64Mi"))
@@ -191,6 +195,9 @@ fn resources_change_without_a_restart() {
 
 #[test]
 fn init_containers_sidecars_and_ephemeral_containers_are_reported() {
+    if lacks(Feature::SidecarContainers) {
+        return;
+    }
     on_cluster("kinds", |scene| async move {
         let inits = pod("a")
             .init_container("prepare", "busybox:1")

@@ -6,6 +6,7 @@ mod containers;
 mod end;
 mod nodes;
 mod readiness;
+mod storage;
 mod workloads;
 
 use std::time::Duration;

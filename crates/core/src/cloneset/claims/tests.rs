@@ -1,4 +1,7 @@
-use serde_json::json;
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::super::fixtures::{claim, env, from_parts, pod, revision, set, template};
 use super::super::plan;
@@ -117,4 +120,135 @@ fn a_released_pod_loses_only_our_reference_and_only_if_it_is_as_we_saw_it() {
         patch.document(),
         &json!({ "metadata": { "ownerReferences": reference } })
     );
+}
+
+fn two_with_claims(reuse: bool) -> World {
+    let mut world = World::new(&json!({
+        "replicas": 2,
+        "scaleStrategy": { "enablePVCReuse": reuse },
+        "volumeClaimTemplates": [
+            { "metadata": { "name": "data" }, "spec": {} },
+            { "metadata": { "name": "logs" }, "spec": {} },
+        ],
+    }));
+    world.run();
+    world
+}
+
+/// Name and UID of every claim of every Pod that is not on its way out, and who owns it.
+fn claims_of_the_living(world: &World) -> BTreeMap<String, (Value, Value)> {
+    let is_living = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
+    let volumes = |pod: &Value| pod["spec"]["volumes"].as_array().unwrap().clone();
+    let names = world.pods().into_iter().filter(is_living).flat_map(volumes);
+    let names = names.map(|volume| {
+        volume["persistentVolumeClaim"]["claimName"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    });
+    names
+        .map(|name| {
+            let claim = world.cluster.get(ObjectKind::PersistentVolumeClaim, &name);
+            let meta = &claim.unwrap_or_else(|| panic!("{name} is gone"))["metadata"];
+            assert!(meta.get("deletionTimestamp").is_none(), "{name} is going");
+            (name, (meta["uid"].clone(), meta["ownerReferences"].clone()))
+        })
+        .collect()
+}
+
+/// The manager decides anew, after any number of writes and with any of them refused.
+#[derive(Clone, Copy, Debug)]
+struct Decision {
+    replicas: u8,
+    writes: usize,
+    refused: Option<usize>,
+}
+
+fn decide(world: &mut World, decision: Decision) {
+    world.edit_spec(&json!({ "replicas": decision.replicas }));
+    world.cluster.refused = decision.refused.map(|nth| world.cluster.writes + nth);
+    world.round_of(decision.writes);
+    world.cluster.refused = None;
+}
+
+/// Somebody else deletes each Pod in turn: no claim is lost.
+fn drained_pods_lose_no_claim(world: &mut World, decisions: &[Decision]) {
+    for name in world.pod_names() {
+        let before = claims_of_the_living(world);
+        world.cluster.delete(ObjectKind::Pod, &name);
+        world.cluster.settle();
+        world.run();
+        for (claim, (uid, owners)) in before {
+            let found = world.cluster.get(ObjectKind::PersistentVolumeClaim, &claim);
+            let meta = &found.unwrap_or_else(|| panic!("{claim} after {decisions:?}"))["metadata"];
+            assert_eq!(
+                (&meta["uid"], &meta["ownerReferences"]),
+                (&uid, &owners),
+                "{claim} after {decisions:?}"
+            );
+        }
+    }
+}
+
+/// Lets the decisions happen, and then the manager finish.
+fn play(world: &mut World, decisions: &[Decision]) {
+    let mut known: BTreeMap<String, Value> = BTreeMap::new();
+    for decision in decisions {
+        decide(world, *decision);
+        world.cluster.settle();
+        for (claim, (uid, _)) in claims_of_the_living(world) {
+            let known = known.entry(claim.clone()).or_insert_with(|| uid.clone());
+            assert_eq!(*known, uid, "{claim} after {decisions:?}");
+        }
+    }
+    world.run();
+    let set = json!([super::super::fixtures::owner()]);
+    for (claim, (uid, owners)) in claims_of_the_living(world) {
+        assert_eq!(owners, set, "{claim} after {decisions:?}");
+        assert!(
+            known.get(&claim).is_none_or(|known| *known == uid),
+            "{claim} after {decisions:?}"
+        );
+    }
+}
+
+#[test]
+fn given_scaling_in_that_is_taken_back_after_any_write_then_claims_of_pods_that_live_stay_with_the_set() {
+    for writes in 0..8 {
+        for refused in std::iter::once(None).chain((1..8).map(Some)) {
+            let decisions = [1, 2].map(|replicas| Decision {
+                replicas,
+                writes,
+                refused,
+            });
+            let mut world = two_with_claims(true);
+            play(&mut world, &decisions);
+            let pods = world.pod_names();
+            drained_pods_lose_no_claim(&mut world, &decisions);
+            assert_eq!(world.pod_names(), pods, "each comes back with its claims");
+        }
+    }
+}
+
+fn any_decision() -> impl Strategy<Value = Decision> {
+    (0..4_u8, 0..12_usize, proptest::option::of(1..10_usize)).prop_map(|(replicas, writes, refused)| Decision {
+        replicas,
+        writes,
+        refused,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_decided_between_any_two_writes_a_pod_that_lives_keeps_its_claims(
+        decisions in proptest::collection::vec(any_decision(), 1..6), reuse: bool,
+    ) {
+        let mut world = two_with_claims(reuse);
+        play(&mut world, &decisions);
+        if reuse {
+            drained_pods_lose_no_claim(&mut world, &decisions);
+        }
+    }
 }

@@ -141,10 +141,19 @@ fn creation_is_slow_start_and_tells_what_happened() {
     let name = &write.action.object().name;
     assert_eq!(
         write.succeeded,
-        Some(Event::normal(
+        [Event::normal(
             "SuccessfulCreate",
             format!("succeed to create pod {name}")
-        ))
+        )]
     );
     assert_eq!(write.failed.as_ref().map(|event| event.reason), Some("FailedCreate"));
+}
+
+#[test]
+fn a_directive_that_was_stored_in_the_template_reaches_neither_pods_nor_revisions() {
+    let clean = plan(&from_parts(&rich(), &[], &[], &[]), &env());
+    let mut set = rich();
+    set["spec"]["template"]["$patch"] = json!("replace");
+    let marked = plan(&from_parts(&set, &[], &[], &[]), &env());
+    assert_eq!(created(&marked), created(&clean));
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::super::fixtures::{PodBuilder, claim, env, from_parts, observed, pod, revision, rolling, set, template};
@@ -234,4 +236,59 @@ fn a_failed_pod_is_replaced_but_never_deleted() {
     let pods = [ready("web-a"), ready("web-b"), pod("web-c").phase("Failed")];
     let plan = plan(&observed(&json!({}), &pods), &env());
     assert_eq!((deleted(&plan).len(), created(&plan).len()), (0, 1));
+}
+
+#[test]
+fn while_a_pod_cannot_be_read_none_is_created_or_deleted_and_the_set_says_so() {
+    let unreadable = || -> Vec<Arc<Head>> {
+        let pod: Head = serde_json::from_value(pod("web-c").0).unwrap();
+        vec![Arc::new(pod)]
+    };
+    // Too few, too many, one named, one to be replaced: whatever there is to do waits.
+    let surplus = [ready("web-a"), ready("web-b"), ready("web-d"), ready("web-e")];
+    let to_do = [
+        observed(&json!({}), &[ready("web-a"), ready("web-b")]),
+        observed(&json!({}), &surplus),
+        observed(&json!({}), &[ready("web-a"), ready("web-b").named(), ready("web-d")]),
+        rolling(&json!({}), &[ready("web-a"), ready("web-b"), ready("web-d")]),
+    ];
+    for mut observed in to_do {
+        assert!(
+            plan(&observed, &env()).writes().next().is_some(),
+            "there is something to do"
+        );
+        observed.unreadable = unreadable();
+        let plan = plan(&observed, &env());
+        assert_eq!(plan.writes().collect::<Vec<_>>(), [] as [&Action; 0]);
+        assert_eq!(
+            plan.why[0].to_string(),
+            "No Pod is created or deleted while these cannot be read: web-c."
+        );
+        assert!(plan.wake_after.is_some());
+        let status = json!(plan.status.unwrap()).to_string();
+        assert!(status.contains("FailedScale") && status.contains("web-c"), "{status}");
+    }
+}
+
+#[test]
+fn while_a_pod_cannot_be_read_its_claims_stay_and_its_name_stays_on_the_list() {
+    for reuse in [false, true] {
+        let scale = json!({ "enablePVCReuse": reuse, "podsToDelete": ["web-c"] });
+        let mut set = set(&json!({ "replicas": 2, "scaleStrategy": scale }));
+        set["status"] = json!({ "currentRevision": "web-old", "updateRevision": "web-old" });
+        let revisions = [revision("web-old", 1, &template("nginx:1"))];
+        let mut observed = from_parts(&set, &[ready("web-a")], &[claim("data", "c")], &revisions);
+        observed.unreadable = vec![Arc::new(serde_json::from_value(pod("web-c").0).unwrap())];
+        for _ in 0..2 {
+            let plan = plan(&observed, &env());
+            assert_eq!(plan.writes().collect::<Vec<_>>(), [] as [&Action; 0]);
+            let Some(Action::Patch { patch, .. }) = plan.status else {
+                break;
+            };
+            let mut written = set.clone();
+            super::super::fixtures::merge(&mut written, patch.document());
+            observed.set = Arc::new(serde_json::from_str(&written.to_string()).unwrap());
+        }
+        assert!(plan(&observed, &env()).is_idle());
+    }
 }

@@ -6,6 +6,7 @@ use super::super::fixtures::template;
 use super::super::world::World;
 use super::{named, states};
 use crate::plan::harness::name_of;
+use crate::plan::{Action, Part};
 
 fn hooked(hook: &str, mark: bool) -> World {
     let handler = json!({ "labelsHandler": { "example.com/hold": "yes" }, "markPodNotReady": mark });
@@ -150,6 +151,82 @@ fn given_an_update_hook_then_pods_wait_before_and_after_the_update() {
         (vec!["nginx:1".to_owned(); 3], vec!["Normal".to_owned(); 3])
     );
     assert_eq!(world.status("readyReplicas"), 3);
+}
+
+#[test]
+fn given_a_pod_that_waits_for_its_update_when_the_type_becomes_on_delete_then_it_is_available_again() {
+    let mut world = hooked("inPlaceUpdate", true);
+    world.run();
+    let mut next = template("nginx:2");
+    next["metadata"]["labels"]["example.com/hold"] = json!("yes");
+    world.edit_spec(&json!({ "template": next }));
+    world.run();
+    assert!(states(&world).contains(&"PreparingUpdate".to_owned()));
+    world.edit_spec(&json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } }));
+    world.run();
+    assert_eq!(
+        (states(&world), world.images(), world.status("availableReplicas")),
+        (vec!["Normal".to_owned(); 3], vec!["nginx:1".to_owned(); 3], json!(3))
+    );
+}
+
+#[test]
+fn given_hooks_of_another_kind_then_an_updated_pod_passes_through_updated() {
+    let mut world = hooked("preDelete", false);
+    world.run();
+    let mut next = template("nginx:2");
+    next["metadata"]["labels"]["example.com/hold"] = json!("yes");
+    world.edit_spec(&json!({ "template": next, "updateStrategy": { "rollingUpdate": { "maxUnavailable": 3 } } }));
+    let mut seen = Vec::new();
+    for _ in 0..12 {
+        world.round();
+        world.cluster.settle();
+        seen.extend(states(&world));
+    }
+    seen.dedup();
+    let expected = ["Updating", "Updated", "Normal"].map(str::to_owned);
+    assert!(seen.ends_with(&expected), "{seen:?}");
+    assert_eq!(world.images(), ["nginx:2"; 3]);
+}
+
+#[test]
+fn given_hooks_then_every_change_of_state_is_a_write_of_the_pod_itself() {
+    for (hook, through_pods) in [(None, false), (Some("preDelete"), true)] {
+        let mut world = match hook {
+            Some(hook) => hooked(hook, true),
+            None => World::new(&json!({})),
+        };
+        let mut parts = Vec::new();
+        let mut watch = |world: &mut World| {
+            for _ in 0..16 {
+                let plan = world.round();
+                parts.extend(plan.writes().filter_map(state_written_through));
+                world.cluster.settle();
+            }
+        };
+        watch(&mut world);
+        let mut next = template("nginx:2");
+        next["metadata"]["labels"]["example.com/hold"] = json!("yes");
+        world.edit_spec(&json!({ "template": next }));
+        watch(&mut world);
+        world.edit_spec(&json!({ "replicas": 2 }));
+        watch(&mut world);
+        assert!(parts.len() > 6, "{parts:?}");
+        assert_eq!(
+            parts.iter().all(|part| *part == Part::Object),
+            through_pods,
+            "{parts:?}"
+        );
+    }
+}
+
+/// The part of a Pod through which a lifecycle state is written.
+fn state_written_through(action: &Action) -> Option<Part> {
+    let Action::Patch { part, patch, .. } = action else {
+        return None;
+    };
+    let label = &patch.document()["metadata"]["labels"]["lifecycle.apps.kruise.io/state"];
+    label.is_string().then_some(*part)
 }
 
 #[test]

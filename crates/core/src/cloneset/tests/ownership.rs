@@ -1,10 +1,10 @@
 //! What belongs to a set: claims, revisions, and Pods that no longer do.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::world::World;
-use crate::plan::ObjectKind;
 use crate::plan::harness::name_of;
+use crate::plan::{Action, ObjectKind};
 
 fn with_claims(reuse: bool) -> World {
     let claim = json!({ "metadata": { "name": "data" }, "spec": { "accessModes": ["ReadWriteOnce"] } });
@@ -108,6 +108,67 @@ fn given_many_templates_then_only_as_many_old_revisions_stay_as_asked_for() {
 }
 
 #[test]
+fn given_a_revision_of_a_set_that_was_deleted_then_its_name_is_kept_when_the_set_comes_back() {
+    let mut world = World::new(&json!({}));
+    let mut probe = world.clone();
+    probe.round();
+    let mut left = probe
+        .cluster
+        .all(ObjectKind::ControllerRevision)
+        .next()
+        .unwrap()
+        .clone();
+    left["metadata"]["ownerReferences"][0]["uid"] = json!("22222222-2222-4222-8222-222222222222");
+    let name = left["metadata"]["name"].clone();
+    world.cluster.put(ObjectKind::ControllerRevision, left);
+    world.run();
+    let names = world.pod_names();
+    assert_eq!(
+        (world.status("updateRevision"), world.status("collisionCount")),
+        (name.clone(), json!(0))
+    );
+    // The garbage collector gets to it: the set makes its own, and nothing else changes.
+    world
+        .cluster
+        .delete(ObjectKind::ControllerRevision, name.as_str().unwrap());
+    world.run();
+    assert_eq!(
+        (
+            world.status("updateRevision"),
+            world.status("collisionCount"),
+            world.pod_names()
+        ),
+        (name.clone(), json!(0), names)
+    );
+    let stored = world
+        .cluster
+        .get(ObjectKind::ControllerRevision, name.as_str().unwrap());
+    assert_eq!(
+        stored.unwrap()["metadata"]["ownerReferences"][0]["uid"],
+        super::super::fixtures::SET_UID
+    );
+}
+
+#[test]
+fn given_the_name_of_a_revision_was_taken_and_is_free_again_then_it_is_tried_again() {
+    let mut world = World::new(&json!({}));
+    let mut probe = world.clone();
+    probe.round();
+    let name = name_of(probe.cluster.all(ObjectKind::ControllerRevision).next().unwrap());
+    world.last.failures.push(crate::plan::Failure {
+        phase: crate::plan::Phase::Revisions,
+        object: crate::plan::Target::new(ObjectKind::ControllerRevision, "shop", &name),
+        class: crate::plan::FailureClass::Exists,
+        message: "already exists".to_owned(),
+    });
+    world.run();
+    assert_eq!(
+        (world.status("updateRevision"), world.status("collisionCount")),
+        (json!(name), json!(0))
+    );
+}
+
+#[test]
 fn given_the_name_of_a_revision_is_taken_then_another_name_is_found() {
     let mut world = World::new(&json!({}));
     let mut probe = world.clone();
@@ -126,4 +187,66 @@ fn given_the_name_of_a_revision_is_taken_then_another_name_is_found() {
     assert_eq!(world.status("collisionCount"), 1);
     assert_ne!(world.status("updateRevision"), taken);
     assert_eq!(world.pods().len(), 3);
+}
+
+/// A Pod, its claim and the UID of that.
+fn first_with_claim(world: &World) -> (String, Value) {
+    let name = world.pod_names()[0].clone();
+    let claim = claim_of(world, &name);
+    (name, claim)
+}
+
+fn claim_of(world: &World, pod: &str) -> Value {
+    let claim = world
+        .cluster
+        .get(ObjectKind::PersistentVolumeClaim, &format!("data-{pod}"));
+    claim.unwrap()["metadata"]["uid"].clone()
+}
+
+#[test]
+fn given_reuse_and_a_released_pod_then_its_name_is_taken_and_a_pod_with_another_name_is_made() {
+    let mut world = with_claims(true);
+    world.run();
+    let (name, claim) = first_with_claim(&world);
+    world.edit_pod(&name, |pod| pod["metadata"]["labels"]["app"] = json!("other"));
+    world.run();
+    world.edit_spec(&json!({ "replicas": 4 }));
+    world.run();
+    assert_eq!(world.pods().len(), 5, "four and the one that was released");
+    assert_eq!(claim_of(&world, &name), claim);
+    // When it is gone, its claim is free for the next.
+    world.cluster.delete(ObjectKind::Pod, &name);
+    world.cluster.settle();
+    world.edit_spec(&json!({ "replicas": 5 }));
+    world.run();
+    assert!(world.pod_names().contains(&name));
+    assert_eq!(claim_of(&world, &name), claim);
+}
+
+#[test]
+fn given_reuse_and_a_failed_pod_then_it_is_deleted_and_its_successor_has_its_name_and_claim() {
+    let mut world = with_claims(true);
+    world.run();
+    let names = world.pod_names();
+    let (name, claim) = first_with_claim(&world);
+    let failed = world.cluster.get(ObjectKind::Pod, &name).unwrap()["metadata"]["uid"].clone();
+    world.edit_pod(&name, |pod| {
+        pod["status"] = json!({ "phase": "Failed", "reason": "Evicted" });
+    });
+    let plan = world.round();
+    let deletes = |action: &&Action| matches!(action, Action::Delete { .. });
+    let deleted: Vec<_> = plan
+        .writes()
+        .filter(deletes)
+        .map(|action| action.object().name.clone())
+        .collect();
+    assert_eq!(deleted, [&*name], "the Pod and not its claim");
+    world.cluster.settle();
+    world.run();
+    assert_eq!(world.pod_names(), names);
+    assert_eq!(claim_of(&world, &name), claim);
+    assert_ne!(
+        world.cluster.get(ObjectKind::Pod, &name).unwrap()["metadata"]["uid"],
+        failed
+    );
 }

@@ -39,7 +39,7 @@ fn given_a_rollout_in_steps_then_there_is_a_job_until_it_is_over() {
         [format!("{}-main", world.status("updateRevision").as_str().unwrap())]
     );
     assert!(label(&world, "apps.kruise.io/pre-predownload-created"));
-    let told = plan.actions[0].chains[0].writes[0].succeeded.as_ref().unwrap();
+    let told = plan.actions[0].chains[0].writes[0].succeeded.first().unwrap();
     assert!(
         told.message.ends_with("for image: nginx:2") && told.reason == "CreatedImagePullJob",
         "{told:?}"
@@ -59,4 +59,20 @@ fn given_few_replicas_then_it_is_not_worth_it() {
     world.round();
     assert_eq!(jobs(&world), Vec::<String>::new());
     assert!(label(&world, "apps.kruise.io/image-predownload-ignored"));
+}
+
+#[test]
+fn given_a_share_of_updated_pods_in_the_annotation_then_it_is_waited_for() {
+    let mut world = world(5);
+    world.cluster.edit(ObjectKind::CloneSet, "web", |set| {
+        set["metadata"]["annotations"]["apps.kruise.io/image-predownload-min-updated-ready-pods"] = json!("30%");
+    });
+    world.image("nginx:2");
+    let updated = |world: &World| world.images().iter().filter(|image| *image == "nginx:2").count();
+    while jobs(&world).is_empty() {
+        assert!(updated(&world) < 5, "no job was made");
+        world.round();
+        world.cluster.settle();
+    }
+    assert!(updated(&world) >= 2, "30% of five, rounded up");
 }

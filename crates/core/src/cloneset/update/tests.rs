@@ -106,6 +106,76 @@ fn a_pod_that_was_just_given_what_it_needs_ends_the_walk() {
     assert_eq!(written, ["web-a"]);
 }
 
+/// Lifecycle states that the plan brings, by Pod.
+fn states(plan: &Plan) -> Vec<(&str, String)> {
+    let state = |action: &'_ Action| match action {
+        Action::Patch { patch, .. } => {
+            let state = patch.document()["metadata"]["labels"]["lifecycle.apps.kruise.io/state"].clone();
+            state.as_str().map(str::to_owned)
+        }
+        _ => None,
+    };
+    plan.writes()
+        .filter_map(|action| Some((action.object().name.as_str(), state(action)?)))
+        .collect()
+}
+
+#[test]
+fn a_pod_that_waits_to_go_where_nobody_goes_any_more_is_let_go() {
+    let hook = json!({ "inPlaceUpdate": { "labelsHandler": { "hold": "yes" } } });
+    let hooked = |name: &str| ready(name).label("hold", "yes");
+    let waiting = || hooked("web-a").state("PreparingUpdate");
+    let new = |name: &str| hooked(name).at("web-new");
+    let with_rollback = Env {
+        gates: env().gates.with(Gate::CloneSetPartitionRollback, true),
+        ..env()
+    };
+    let spec = |rolling: Value| json!({ "replicas": 4, "lifecycle": hook, "updateStrategy": rolling });
+    let raised = spec(json!({ "rollingUpdate": { "partition": 3, "maxUnavailable": 1 } }));
+
+    // It was about to be updated when the partition was raised: two others go back, and it uses up their budget.
+    let pods = [waiting(), new("web-b"), new("web-c"), new("web-d")];
+    let first = plan(&rolling(&raised, &pods), &with_rollback);
+    assert_eq!(states(&first), [("web-a", "Normal".to_owned())]);
+
+    // On the way back it waits.
+    let back = [waiting().at("web-new"), new("web-b"), new("web-c"), hooked("web-d")];
+    let going = plan(&rolling(&raised, &back), &with_rollback);
+    assert_eq!(states(&going), []);
+
+    // Nobody updates Pods of type OnDelete, whichever way this one was going.
+    let on_delete = spec(json!({ "type": "OnDelete", "rollingUpdate": null }));
+    for (pods, env) in [(&pods, env()), (&pods, with_rollback.clone()), (&back, with_rollback)] {
+        let plan = plan(&rolling(&on_delete, pods), &env);
+        assert_eq!(states(&plan), [("web-a", "Normal".to_owned())]);
+    }
+}
+
+#[test]
+fn a_lifecycle_state_that_nobody_knows_is_an_error_on_that_pod_and_no_deletion() {
+    let pods = [ready("web-a").state("Dancing"), ready("web-b"), ready("web-c")];
+    for policy in ["InPlaceIfPossible", "InPlaceOnly"] {
+        let strategy = json!({ "podUpdatePolicy": policy, "maxUnavailable": 3 });
+        let plan = plan(&rolled(&strategy, &pods), &env());
+        assert_eq!(
+            (named(&plan), updated(&plan)),
+            (vec![], vec!["web-b", "web-c"]),
+            "{policy}"
+        );
+        let status = format!("{:?}", plan.status);
+        assert!(
+            status.contains("FailedUpdate")
+                && status.contains("pod web-a cannot be updated in place in lifecycle state"),
+            "{policy}: {status}"
+        );
+        assert!(
+            plan.why.iter().any(|why| matches!(why, Why::Unreadable { .. })),
+            "{:?}",
+            plan.why
+        );
+    }
+}
+
 #[test]
 fn an_update_in_place_flips_readiness_first_and_tells_about_it() {
     let plan = plan(&rolled(&json!({ "maxUnavailable": 1 }), &[ready("web-a")]), &env());
@@ -116,7 +186,7 @@ fn an_update_in_place_flips_readiness_first_and_tells_about_it() {
         "SuccessfulUpdatePodInPlace",
         "successfully update pod web-a in-place(revision web-new)",
     );
-    assert_eq!((&writes[0].succeeded, &writes[1].succeeded), (&None, &Some(done)));
+    assert_eq!((&writes[0].succeeded, &writes[1].succeeded), (&vec![], &vec![done]));
     let versions: Vec<bool> = writes
         .iter()
         .map(|write| match &write.action {
@@ -127,20 +197,51 @@ fn an_update_in_place_flips_readiness_first_and_tells_about_it() {
     assert_eq!(versions, [true, false]);
 }
 
+/// Pods that the plan deletes.
+fn deleted(plan: &Plan) -> Vec<&str> {
+    let deletes = plan
+        .writes()
+        .filter(|action| matches!(action, Action::Delete { object, .. } if object.kind == ObjectKind::Pod));
+    deletes.map(|action| action.object().name.as_str()).collect()
+}
+
 #[test]
-fn recreation_names_a_pod_once_and_tells_about_it() {
+fn recreation_deletes_at_once_what_may_go_and_tells_about_both() {
     let recreate = json!({ "podUpdatePolicy": "ReCreate", "maxUnavailable": 2 });
     let pods = [ready("web-a"), ready("web-b"), ready("web-c")];
-    let first = plan(&rolled(&recreate, &pods), &env());
-    assert_eq!(named(&first), ["web-a", "web-b"]);
-    let told = first.actions[0].chains[0].writes[0].succeeded.as_ref().unwrap();
+    let plan = plan(&rolled(&recreate, &pods), &env());
+    assert_eq!((named(&plan), deleted(&plan)), (vec![], vec!["web-a", "web-b"]));
+    let told = &plan.actions[0].chains[0].writes[0].succeeded;
+    let told: Vec<(&str, &str)> = told.iter().map(|event| (event.reason, &*event.message)).collect();
     assert_eq!(
-        (told.reason, &*told.message),
-        (
-            "SuccessfulUpdatePodReCreate",
-            "successfully patch pod web-a specified-delete for update(revision web-new)"
-        )
+        told,
+        [
+            (
+                "SuccessfulUpdatePodReCreate",
+                "successfully patch pod web-a specified-delete for update(revision web-new)"
+            ),
+            ("SuccessfulDelete", "succeed to delete pod web-a"),
+        ]
     );
+}
+
+#[test]
+fn recreation_names_a_pod_that_cannot_be_deleted_at_once() {
+    let recreate = json!({ "podUpdatePolicy": "ReCreate", "maxUnavailable": 2 });
+    let pods = [ready("web-a").label("hold", "yes"), ready("web-b")];
+    let mut observed = rolled(&recreate, &pods);
+    let mut set = (*observed.set).clone();
+    let hook = json!({ "preDelete": { "labelsHandler": { "hold": "yes" } } });
+    set.spec.lifecycle = serde_json::from_value(hook).unwrap();
+    observed.set = set.into();
+    let hooked = plan(&observed, &env());
+    assert_eq!((named(&hooked), deleted(&hooked)), (vec!["web-a"], vec!["web-b"]));
+
+    // Each update has to be granted, and that is asked for with the name.
+    let mut env: Env = env();
+    env.gates = env.gates.with(Gate::PodUnavailableBudgetUpdateGate, true);
+    let guarded = plan(&rolled(&recreate, &pods), &env);
+    assert_eq!((named(&guarded), deleted(&guarded)), (vec!["web-a", "web-b"], vec![]));
 }
 
 #[test]
@@ -149,7 +250,7 @@ fn a_pod_whose_revision_is_gone_is_recreated() {
         &rolled(&json!({ "maxUnavailable": 1 }), &[ready("web-a").at("web-lost")]),
         &env(),
     );
-    assert_eq!(named(&plan), ["web-a"]);
+    assert_eq!(deleted(&plan), ["web-a"]);
     assert!(
         plan.why
             .iter()

@@ -6,14 +6,18 @@ use crate::field_error::{FieldError, Path};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Wrong names that are told one by one; of the others only how many.
+const TOLD: usize = 20;
+
 /// The Pods that have to be known for [`Facts::pods`](super::Facts::pods), in the CloneSet's namespace.
 pub fn pods_to_look_up<'a>(new: &'a Sent, old: Option<&Sent>) -> BTreeSet<&'a str> {
     if new.version() != Version::V1alpha1 {
         return BTreeSet::new();
     }
     let before = old.map(Sent::pods_to_delete).unwrap_or_default();
-    let added = new.pods_to_delete().iter().filter(|name| !before.contains(name));
-    added.map(String::as_str).collect()
+    let before: BTreeSet<&str> = before.iter().map(String::as_str).collect();
+    let named = new.pods_to_delete().iter().map(String::as_str);
+    named.filter(|name| !before.contains(name)).collect()
 }
 
 pub(super) fn validate(new: &Sent, old: Option<&Sent>, pods: &BTreeMap<String, NamedPod>) -> Vec<FieldError> {
@@ -32,11 +36,15 @@ pub(super) fn validate(new: &Sent, old: Option<&Sent>, pods: &BTreeMap<String, N
         errors.push(FieldError::invalid(&path, json!(named), &detail));
         return errors;
     }
-    for name in pods_to_look_up(new, old) {
-        let uid = new.metadata().uid.as_deref().filter(|uid| !uid.is_empty());
-        if let Some(fault) = fault(name, pods.get(name), uid) {
-            errors.push(FieldError::invalid(&path, name, &format!("find pod {name} {fault}")));
-        }
+    let uid = new.metadata().uid.as_deref().filter(|uid| !uid.is_empty());
+    let added = pods_to_look_up(new, old).into_iter();
+    let mut faults = added.filter_map(|name| Some((name, fault(name, pods.get(name), uid)?)));
+    for (name, fault) in faults.by_ref().take(TOLD) {
+        errors.push(FieldError::invalid(&path, name, &format!("find pod {name} {fault}")));
+    }
+    if let Some((name, _)) = faults.next() {
+        let more = format!("and {} more Pods", 1 + faults.count());
+        errors.push(FieldError::invalid(&path, name, &more));
     }
     errors
 }

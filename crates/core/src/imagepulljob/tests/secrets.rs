@@ -2,12 +2,14 @@
 
 use super::*;
 
+const DOCKER: &str = "kubernetes.io/dockerconfigjson";
+
 #[test]
 fn given_secrets_then_one_copy_is_shared_kept_up_to_date_and_goes_with_the_last_job() {
     let mut world = World::new(1, &json!({"pullSecrets": ["login", "missing", "login"]}));
     world.cluster.put(
         ObjectKind::Secret,
-        json!({"metadata": {"name": "login", "namespace": "shop"}, "data": {"a": "MQ=="}}),
+        json!({"metadata": {"name": "login", "namespace": "shop"}, "type": DOCKER, "data": {"a": "MQ=="}}),
     );
     let plan = world.round();
     assert!(plan.why.contains(&Why::SecretMissing {
@@ -61,7 +63,7 @@ fn given_secrets_then_one_copy_is_shared_kept_up_to_date_and_goes_with_the_last_
     let mut alone = World::new(1, &json!({"pullSecrets": ["login"]}));
     alone.cluster.put(
         ObjectKind::Secret,
-        json!({"metadata": {"name": "login", "namespace": "shop"}, "data": {}}),
+        json!({"metadata": {"name": "login", "namespace": "shop"}, "type": DOCKER, "data": {}}),
     );
     alone.round();
     alone.cluster.edit(ObjectKind::ImagePullJob, "job", |job| {
@@ -80,7 +82,7 @@ fn given_a_secret_that_comes_later_then_nodes_get_it_without_another_pull() {
     assert!(world.tag(0)["tag"].is_string());
     world.cluster.put(
         ObjectKind::Secret,
-        json!({"metadata": {"name": "login", "namespace": "shop"}, "data": {"a": "MQ=="}}),
+        json!({"metadata": {"name": "login", "namespace": "shop"}, "type": DOCKER, "data": {"a": "MQ=="}}),
     );
     world.round();
     let node = world.cluster.get(ObjectKind::NodeImage, "node-0000").unwrap();
@@ -90,4 +92,56 @@ fn given_a_secret_that_comes_later_then_nodes_get_it_without_another_pull() {
     );
     assert!(world.tag(0)["version"].is_null());
     assert!(world.round().is_idle());
+}
+
+#[test]
+fn given_secrets_that_are_not_for_a_registry_then_they_are_never_copied() {
+    let names = ["opaque", "tls", "untyped", "new", "old"];
+    let mut world = World::new(1, &json!({"pullSecrets": names}));
+    for (name, type_) in names
+        .iter()
+        .zip(["Opaque", "kubernetes.io/tls", "", DOCKER, "kubernetes.io/dockercfg"])
+    {
+        world.cluster.put(
+            ObjectKind::Secret,
+            json!({"metadata": {"name": name, "namespace": "shop"}, "type": type_, "data": {"a": "MQ=="}}),
+        );
+    }
+    let plan = world.round();
+    let copies = world
+        .cluster
+        .all(ObjectKind::Secret)
+        .filter(|secret| secret["metadata"]["namespace"] == "config");
+    let sources: Vec<&Value> = copies
+        .map(|copy| &copy["metadata"]["annotations"]["imagepulljobs.kruise.io/source-key"])
+        .collect();
+    assert_eq!(sources, ["shop/new", "shop/old"]);
+    for secret in ["opaque", "tls", "untyped"] {
+        let secret = secret.to_owned();
+        assert!(plan.why.contains(&Why::SecretNotForRegistry { secret }));
+    }
+    assert!(world.tag(0)["tag"].is_string(), "the job goes on without them");
+}
+
+#[test]
+fn given_no_namespace_for_copies_then_no_node_is_asked_an_event_says_so_and_the_job_looks_again() {
+    let mut world = World::new(1, &json!({"pullSecrets": ["login"]}));
+    world.cluster.put(
+        ObjectKind::Secret,
+        json!({"metadata": {"name": "login", "namespace": "shop"}, "type": DOCKER, "data": {}}),
+    );
+    world.has_place = false;
+    let plan = world.round();
+    assert_eq!(world.tag(0), Value::Null);
+    assert_eq!(world.cluster.all(ObjectKind::Secret).count(), 1);
+    assert_eq!(
+        (&world.status()["desired"], &world.status()["active"]),
+        (&json!(1), &json!(0))
+    );
+    let said: Vec<&str> = plan.events.iter().map(|event| event.reason).collect();
+    assert_eq!(said, ["FailedSyncPullSecrets"]);
+    assert_eq!(plan.wake_after, Some(Duration::from_secs(10)));
+    world.has_place = true;
+    assert!(world.round().events.is_empty());
+    assert!(world.tag(0)["tag"].is_string());
 }

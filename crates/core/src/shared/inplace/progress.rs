@@ -1,7 +1,8 @@
 //! Whether the containers of a Pod run what they should.
 //!
-//! A changed container is done when the daemon reports the hash of its new spec, or when its image ID has changed, or when kubelet reports the new
-//! image's name (a new tag of the same image has the same ID). Any of them is enough: which of them comes first depends on the node.
+//! A changed container is done when the daemon reports the hash of its new spec (as a newer or an older kubelet makes it), or when its image ID has
+//! changed, or when kubelet reports the new image's name (a new tag of the same image has the same ID). Any of them is enough: which of them comes
+//! first depends on the node.
 //! Environment from metadata is known to the daemon only, resources to kubelet only; there the word of these two is required.
 //!
 //! Whether containers are ready does not matter here: the gate opens, and kubelet decides.

@@ -1,14 +1,15 @@
 //! What a Pod needs next, asked on every reconcile for every Pod.
 //!
 //! In this order: the end of a grace period; the next batch of containers; the condition `InPlaceUpdateReady`, together with the lifecycle state, the
-//! condition `KruisePodReady` of a new Pod and the label with the short hash that Pods of old releases lack. The last four are one request.
+//! condition `KruisePodReady` of a new Pod and the label with the short hash that Pods of old releases lack. The last four are one request; with
+//! hooks, labels and state are a second one.
 //!
 //! A new Pod gets its conditions when it has a node, because then it also becomes `Normal`. Before that nobody could see a difference.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kruise_api::names::condition::pod::IN_PLACE_UPDATE_READY;
+use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
 use kruise_api::names::{annotation, label};
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::Holds;
@@ -17,7 +18,7 @@ use kruise_api::shared::lifecycle::Lifecycle;
 use super::progress::{Pending, is_complete, pending};
 use super::record::{Grace, State, Unreadable, grace_of, grace_text, remove_grace, state_of};
 use super::{Env, batch};
-use crate::shared::pod_change::{Guard, NewCondition, PodChange, PodPatch, whole_seconds};
+use crate::shared::pod_change::{Guard, PodChange, PodPatch, whole_seconds};
 use crate::shared::{lifecycle, readiness, revision};
 
 /// What is known about the Pod's workload.
@@ -177,21 +178,17 @@ fn finish(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
         return settled;
     }
     if readiness::has_gate(pod, IN_PLACE_UPDATE_READY) && !is_marked_ready(pod) {
-        let ready = NewCondition {
-            holds: true,
-            since: Some(env.now),
-            ..NewCondition::default()
-        };
+        let ready = readiness::ready_since(env.now);
         change.conditions.insert(IN_PLACE_UPDATE_READY.to_owned(), ready);
         // On the way anyway; for a Pod that has it there is nothing to do.
         let mut first = readiness::first(pod, env.now);
         first.merge(change);
         change = first;
     }
-    // Nobody but us updates a Pod in place, and a Pod without the condition was never updated: there is nothing that could have changed
-    // under our hands but what kubelet reports about a Pod that starts, which it does all the time.
+    // Nobody but us updates a Pod in place, and a Pod without the condition was never updated: there is nothing that could have changed under our hands but what
+    // kubelet reports about a Pod that starts, which it does all the time. Where there is a gate for it, somebody may hold the Pod not ready by now.
     let was_never_updated = is_new && matches!(state_of(pod), Ok(None));
-    let guard = if was_never_updated {
+    let guard = if was_never_updated && !readiness::has_gate(pod, KRUISE_POD_READY) {
         Guard::Identity
     } else {
         Guard::Version

@@ -95,3 +95,97 @@ fn given_nothing_waits_then_nothing_is_written() {
     let unknown = pod().with("/status/containerStatuses", json!([]));
     assert!(release(&unknown.build(), None).create.is_some());
 }
+
+fn found(barrier: Value) -> Barrier {
+    serde_json::from_value(barrier).unwrap()
+}
+
+fn owned_by(name: &str, uid: &str) -> Value {
+    json!({"metadata": {"uid": "b-1", "creationTimestamp": "2026-01-01T10:00:00Z",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}]},
+        "data": {"p_0": "true", "p_-1": "true"}})
+}
+
+#[test]
+fn given_a_config_map_of_that_name_then_its_owners_say_whose_it_is() {
+    let pod = pod().with("/metadata/creationTimestamp", json!("2026-01-01T10:00:00Z"));
+    let pod = pod.build();
+    let own = found(owned_by("web-0", "u-1"));
+    assert_eq!((own.whose(&pod), own.keys()), (Whose::Own, keys(&["p_0", "p_-1"])));
+    assert_eq!(found(owned_by("web-0", "u-0")).whose(&pod), Whose::Predecessor);
+
+    let changed = |pointer: &str, value: Value| {
+        let mut barrier = owned_by("web-0", "u-0");
+        *barrier.pointer_mut(pointer).unwrap() = value;
+        found(barrier).whose(&pod)
+    };
+    let later = json!("2026-01-01T10:00:01Z");
+    assert_eq!(
+        changed("/metadata/creationTimestamp", later),
+        Whose::Leaving,
+        "of a later Pod"
+    );
+    let mut leaving = owned_by("web-0", "u-1");
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T10:00:00Z");
+    assert_eq!(found(leaving).whose(&pod), Whose::Leaving);
+
+    for owners in [
+        json!([]),
+        json!(null),
+        json!([{"apiVersion": "v1", "kind": "Pod", "name": "other", "uid": "u-0"}]),
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "web-0", "uid": "u-0"}]),
+        json!([{"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "u-0", "controller": true}]),
+        json!([{"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "u-0"},
+            {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u-9"}]),
+    ] {
+        let whose = changed("/metadata/ownerReferences", owners.clone());
+        assert_eq!(whose, Whose::Foreign, "{owners}");
+    }
+    assert_eq!(found(json!({"metadata": {}, "data": null})).whose(&pod), Whose::Foreign);
+}
+
+#[test]
+fn given_a_barrier_that_is_gone_then_it_is_made_again_with_all_keys_that_were_due() {
+    let unable = |pod: PodBuilder, name: &str| {
+        pod.status(name, "ready", false).status(
+            name,
+            "state",
+            json!({"waiting": {"reason": "CreateContainerConfigError"}}),
+        )
+    };
+    let data = |pod: &PodBuilder| {
+        release(&pod.clone().build(), None)
+            .create
+            .map(|made| made["data"].clone())
+    };
+
+    // The second waits for the first, which is as it should be; the first does not wait for anybody.
+    let second = unable(starting(pod(), &["one", "three"]), "two");
+    assert!(!is_stuck(&second.build()));
+    let first = unable(second, "one");
+    assert!(is_stuck(&first.build()));
+    assert_eq!(data(&first), Some(json!({"p_0": "true"})));
+
+    let second = unable(starting(pod(), &["three"]), "two");
+    assert!(is_stuck(&second.build()));
+    assert_eq!(data(&second), Some(json!({"p_0": "true", "p_-1": "true"})));
+    assert_eq!(
+        release(&second.build(), Some(&keys(&["p_0", "p_-1"]))),
+        Release::default()
+    );
+
+    // A container of a completed Pod that restarts needs its key again.
+    let completed = unable(pod(), "two").annotation("apps.kruise.io/container-launch-priority-completed", "true");
+    assert!(is_stuck(&completed.build()) && !waits(&completed.build()));
+    assert_eq!(
+        data(&completed),
+        Some(json!({"p_0": "true", "p_-1": "true", "p_-2": "true"}))
+    );
+    let some = release(&completed.build(), Some(&keys(&["p_0", "p_-2"])));
+    assert_eq!(
+        (some.patch, some.complete),
+        (Some(json!({"data": {"p_-1": "true"}})), None)
+    );
+    let gone = completed.with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z"));
+    assert_eq!(release(&gone.build(), None), Release::default());
+}

@@ -146,7 +146,7 @@ fn pods_go_on_by_themselves() {
             normal.clone(),
         ),
         (17, pod("Updating"), None, complete, normal.clone()),
-        (18, pod("Updating"), Some(&none), complete, normal.clone()),
+        (18, pod("Updating"), Some(&none), complete, Some(State::Updated)),
         (19, pod("Updated"), Some(&hooked), complete, None),
         (
             20,

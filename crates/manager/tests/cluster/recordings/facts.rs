@@ -184,6 +184,15 @@ impl Seen {
     }
 }
 
+/// Conditions that scheduler and kubelet write. Every other one is compared.
+const OF_OTHERS: [&str; 5] = [
+    "PodScheduled",
+    "PodReadyToStartContainers",
+    "Initialized",
+    "ContainersReady",
+    "Ready",
+];
+
 fn pod_state(pod: &Value, images: &BTreeMap<String, String>, unready: &mut Option<String>) -> Value {
     let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
     let all: BTreeMap<&str, &Value> = items(&pod["status"]["conditions"])
@@ -191,13 +200,11 @@ fn pod_state(pod: &Value, images: &BTreeMap<String, String>, unready: &mut Optio
         .map(|condition| (text(&condition["type"]), condition))
         .collect();
     let mut conditions = Map::new();
-    for kind in ["InPlaceUpdateReady", "KruisePodReady"] {
-        if let Some(condition) = all.get(kind) {
-            let told = object(condition)
-                .into_iter()
-                .filter(|(name, _)| ["status", "reason", "message"].contains(&name.as_str()));
-            conditions.insert(kind.to_owned(), told.collect());
-        }
+    for (kind, condition) in all.iter().filter(|(kind, _)| !OF_OTHERS.contains(kind)) {
+        let told = object(condition)
+            .into_iter()
+            .filter(|(name, _)| ["status", "reason", "message"].contains(&name.as_str()));
+        conditions.insert((*kind).to_owned(), told.collect());
     }
     let ready = all.get("Ready").copied().unwrap_or(&Value::Null);
     // A kubelet always says when.

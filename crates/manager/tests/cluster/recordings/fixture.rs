@@ -9,7 +9,7 @@ use kruise_testkit::recording::merge;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::differences;
+use super::{differences, facts::items};
 
 /// The recordings: a whole life, lifecycle hooks, the order of containers, and images that are pulled ahead.
 pub(super) const RECORDINGS: [&str; 4] = ["01-cloneset", "02-lifecycle", "03-launch-priority", "16-pre-download"];
@@ -47,6 +47,14 @@ pub(super) struct Step {
     pub(super) updating: usize,
     /// The smallest and the largest number of Pods.
     pub(super) alive: [usize; 2],
+}
+
+impl Step {
+    /// The conditions of all sets that changed.
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &Value> {
+        let sets = self.sets.as_object().into_iter().flat_map(serde_json::Map::values);
+        sets.flat_map(|set| items(&set["status"]["conditions"]))
+    }
 }
 
 /// What the user did.

@@ -13,6 +13,7 @@ use kruise_testkit::{
     faults::Faults,
     namespace::FreshNamespace,
     sim::{SimOptions, SimulatedNodes},
+    storage::{self, LocalStorage},
 };
 use kube::{
     Api, Client, ResourceExt as _,
@@ -26,6 +27,7 @@ use super::{
         world::World,
     },
     daemon::Daemon,
+    differences,
     facts::{Tape, Track, items, object, owner, text},
     fixture::{self, Expected, RECORDINGS, Recorded, Step, sorted, steps},
 };
@@ -50,6 +52,7 @@ fn given_the_steps_of_the_recordings_then_everything_goes_the_same_way() {
         };
         let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
         apply(&world.client, &storage_class()).await;
+        let _storage = LocalStorage::start(world.client.clone());
         let played = RECORDINGS.map(|name| play(&world, name));
         futures::future::join_all(played).await;
         let classes = api(&world.client, &storage_class());
@@ -81,10 +84,10 @@ async fn play(world: &World, name: &str) {
 
 /// Claims are served at once, as they were then.
 fn storage_class() -> Value {
-    json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "kubernetes.io/host-path",
-        "metadata": {"name": "replay", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-    })
+    let mut class = storage::class("replay");
+    class["metadata"]["annotations"] = json!({"storageclass.kubernetes.io/is-default-class": "true"});
+    class["volumeBindingMode"] = json!("Immediate");
+    class
 }
 
 struct Scenario {
@@ -178,7 +181,8 @@ impl Scenario {
         let answer = self.client.request::<Value>(call).await;
         match (answer, request.refused) {
             (Ok(_), None) => {}
-            (Err(kube::Error::Api(status)), Some(_)) => {
+            (Err(kube::Error::Api(status)), Some(code)) => {
+                assert_eq!(status.code, code, "{status:?}");
                 assert!(status.message.contains("denied the request"), "{status:?}");
             }
             (answer, refused) => panic!("{} {}: {refused:?}, {answer:?}", request.verb, request.path),
@@ -190,7 +194,8 @@ impl Scenario {
         let seen = self.tape.seen();
         let [pods, claims, barriers, pull_jobs] = &mark.lengths;
         let changed = since(&seen.pods, pods).into_values();
-        same("Pods", &expected.pods, &sorted(changed.map(fixture::by_writer)))?;
+        let changed = changed.map(|states| fixture::by_writer(differences::pod_writes(&states)));
+        same("Pods", &expected.pods, &sorted(changed))?;
         same(
             "claims",
             &expected.claims,
@@ -205,7 +210,11 @@ impl Scenario {
         let moments = &seen.moments[mark.moments.saturating_sub(1)..];
         let alive = moments.iter().map(|(_, alive)| *alive);
         let updating = seen.moments[mark.moments..].iter().map(|(updating, _)| *updating);
-        same("Pods under update", &step.updating, &updating.max().unwrap_or(0))?;
+        same(
+            "Pods under update",
+            &differences::updating(step),
+            &updating.max().unwrap_or(0),
+        )?;
         if step.name == "01-create" {
             same("most Pods", &Some(step.alive[1]), &alive.max())?;
         } else {

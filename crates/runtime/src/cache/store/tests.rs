@@ -1,9 +1,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kruise_api::meta::Meta;
 use kube::core::ObjectMeta;
 
 use super::*;
+use crate::expectations::View;
 
 fn map(name: &str, version: u64) -> ConfigMap {
     ConfigMap {
@@ -16,6 +18,23 @@ fn map(name: &str, version: u64) -> ConfigMap {
         },
         ..ConfigMap::default()
     }
+}
+
+fn head(name: &str, version: u64) -> Head {
+    let metadata = Meta {
+        name: name.into(),
+        namespace: "n".into(),
+        resource_version: version,
+        ..Meta::default()
+    };
+    Head { metadata }
+}
+
+fn unreadable(store: &Store<ConfigMap>) -> Vec<String> {
+    let all = store.unreadable_in("n");
+    all.iter()
+        .map(|head| format!("{}@{}", head.metadata.name, head.metadata.resource_version))
+        .collect()
 }
 
 fn named(name: &str) -> Named<'_> {
@@ -82,7 +101,8 @@ fn given_a_list_then_its_objects_are_there_and_the_kind_is_synced_only_at_its_en
         Position {
             version: 3,
             list_begun: 1,
-            list_done: 1
+            list_done: 1,
+            reached: 0,
         }
     );
 }
@@ -128,11 +148,39 @@ fn given_changes_then_pairs_are_told_in_order_and_the_position_follows() {
 fn given_an_unreadable_version_in_a_list_then_the_last_readable_one_stays() {
     let store = listed(&[("a", 1)]);
     store.feed(Change::ListBegins);
-    store.feed(Change::ListedUnreadable(named("a")));
-    store.feed(Change::ListedUnreadable(named("never-seen")));
+    store.feed(Change::ListedUnreadable(head("a", 2)));
+    store.feed(Change::ListedUnreadable(head("never-seen", 3)));
     store.feed(Change::ListEnds);
     assert_eq!(store.len(), 1);
     assert!(store.get("n", "a").is_some());
+    assert_eq!(unreadable(&store), ["a@2", "never-seen@3"]);
+    assert_eq!(store.position().version, 3);
+}
+
+#[test]
+fn given_objects_that_cannot_be_read_then_they_are_not_absent_until_they_are_read_or_gone() {
+    let store = listed(&[("a", 1), ("b", 2)]);
+    assert!(unreadable(&store).is_empty());
+    store.feed(Change::AppliedUnreadable(head("a", 3)));
+    store.feed(Change::AppliedUnreadable(head("new", 4)));
+    store.feed(Change::AppliedUnreadable(head("newer", 5)));
+    assert_eq!(unreadable(&store), ["a@3", "new@4", "newer@5"]);
+    assert!(store.unreadable_in("other").is_empty());
+    assert_eq!(
+        (store.contains("n", "new"), store.contains("n", "unknown")),
+        (true, false)
+    );
+    assert_eq!(
+        store.position().version,
+        5,
+        "whoever waits for a write of theirs goes on"
+    );
+    assert_eq!(View::seen(&store, "n", "a").map(|seen| seen.resource_version), Some(3));
+    store.feed(Change::Applied(map("a", 6)));
+    store.feed(Change::Deleted(named("new"), 7));
+    assert_eq!(unreadable(&store), ["newer@5"]);
+    list(&store, &[("a", 6)]);
+    assert!(unreadable(&store).is_empty(), "a list did not contain it");
 }
 
 #[test]

@@ -109,7 +109,9 @@ fn given_failures_then_the_slower_of_both_limits_counts() {
         ..Limits::default()
     };
     let (mut state, now) = (State::new(limits), Instant::now());
-    let pauses: Vec<_> = (0..4).map(|_| state.add_limited(1, Change, now).as_millis()).collect();
+    let pauses: Vec<_> = (0..4)
+        .map(|_| state.add_limited(1, Change, Duration::MAX, now).as_millis())
+        .collect();
     assert_eq!(pauses, [5, 10, 1000, 2000]);
     assert_eq!(state.next_due(), Some(now + Duration::from_millis(5)));
 }
@@ -209,7 +211,7 @@ proptest! {
                     }
                 }
                 Step::Limited(key, priority) => {
-                    let pause = state.add_limited(key, priority, now);
+                    let pause = state.add_limited(key, priority, Duration::MAX, now);
                     observer.owe_at(key, now + pause);
                 }
                 Step::Take => {

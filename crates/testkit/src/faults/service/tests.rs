@@ -98,6 +98,17 @@ async fn given_a_refusal_then_nothing_reaches_the_server_and_the_answer_looks_li
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn given_silence_then_nothing_reaches_the_server_and_no_answer_ever_comes() {
+    let (faults, (server, _)) = (Faults::new(1), Server::new());
+    let mut service = faults.layer().layer(server.clone());
+    faults.inject(When::writes().times(1), Fault::Unanswered);
+    let answer = tokio::time::timeout(Duration::from_hours(1), create(&mut service)).await;
+    assert!(answer.is_err(), "{answer:?}");
+    assert_eq!((server.reached(), faults.writes()), (0, 0));
+    assert_eq!(create(&mut service).await, Ok(200));
+}
+
 #[tokio::test]
 async fn given_a_lost_reply_then_the_server_has_done_it() {
     let (faults, (server, _)) = (Faults::new(1), Server::new());

@@ -93,7 +93,7 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
             part: Part::Status,
             body: json!({
                 "metadata": {
-                    "uid": "u-1", "labels": {"lifecycle.apps.kruise.io/state": "Normal"},
+                    "uid": "u-1", "resourceVersion": "7", "labels": {"lifecycle.apps.kruise.io/state": "Normal"},
                     "annotations": {"lifecycle.apps.kruise.io/timestamp": "2024-05-01T10:00:00Z"},
                 },
                 "status": {"conditions": [condition("InPlaceUpdateReady"), condition("KruisePodReady")]},
@@ -101,9 +101,15 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
         }]
     );
     assert_eq!(
-        settled(&pod.patched(&scheduled.requests), "10:00:01"),
+        settled(&pod.clone().patched(&scheduled.requests), "10:00:01"),
         Settled::default()
     );
+
+    // Nobody can hold a Pod without the gate, and kubelet writes all the time while it starts.
+    let gate = json!([{"conditionType": "InPlaceUpdateReady"}]);
+    let bare = settled(&pod.with("/spec/readinessGates", gate), "10:00:00");
+    assert_eq!(bare.requests[0].body["metadata"]["uid"], "u-1");
+    assert_eq!(bare.requests[0].body["metadata"].get("resourceVersion"), None);
 }
 
 #[test]
@@ -128,15 +134,16 @@ fn given_a_pre_normal_hook_then_the_conditions_do_not_wait_for_it() {
 
 #[test]
 fn given_only_metadata_then_no_container_is_in_the_batch_and_the_pod_is_unready_for_a_moment() {
-    let old = json!({"metadata": {"annotations": {"n": "1", "gone": "1"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}});
-    let new = json!({"metadata": {"annotations": {"n": "2"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}});
-    let pod = updating_pod().annotation("gone", "1");
+    // Keys that the projection keeps, so that they can be seen here.
+    let old = json!({"metadata": {"annotations": {"demo.kruise.io/n": "1", "demo.kruise.io/gone": "1"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}});
+    let new = json!({"metadata": {"annotations": {"demo.kruise.io/n": "2"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}});
+    let pod = updating_pod().annotation("demo.kruise.io/gone", "1");
     let started = begin(&pod, &change(&old, &new), &env("10:00:00"));
     assert_eq!(parts(&started.requests), [Part::Status, Part::Pod]);
     assert!(started.requests[1].body.get("spec").is_none());
     let pod = pod.patched(&started.requests);
-    assert_eq!(annotation_of(&pod, "n").as_deref(), Some("2"));
-    assert_eq!(annotation_of(&pod, "gone"), None);
+    assert_eq!(annotation_of(&pod, "demo.kruise.io/n").as_deref(), Some("2"));
+    assert_eq!(annotation_of(&pod, "demo.kruise.io/gone"), None);
     assert_eq!(
         annotation_of(&pod, IN_PLACE_STATE).unwrap(),
         r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T10:00:00Z","lastContainerStatuses":null,"containerBatchesRecord":[{"timestamp":"2024-05-01T10:00:00Z","containers":[]}]}"#
@@ -368,6 +375,10 @@ fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
         json!({"containers": [{"name": "a", "containerID": id, "hashes": {"plainHash": hash}}]}).to_string()
     };
     let hash = crate::shared::container_hash::plain("a", "a:2");
+    // A kubelet before 1.31 hashes all of the container, so what the Pod has besides counts.
+    let container = json!({"name": "a", "image": "a:2", "imagePullPolicy": "Always"});
+    let whole = crate::shared::container_hash::whole(&container);
+    let whole_pod = pod.clone().with("/spec/containers", json!([container]));
     let image = || Some(Pending::Image("a".into()));
     let report_key = "apps.kruise.io/runtime-containers-meta";
     for (what, pod, expected) in [
@@ -387,6 +398,21 @@ fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
             "the daemon's word",
             pod.clone().annotation(report_key, report(hash, "containerd://a")),
             None,
+        ),
+        (
+            "its word on a node with an older kubelet",
+            whole_pod
+                .clone()
+                .state("Updating")
+                .annotation(report_key, report(whole, "containerd://a")),
+            None,
+        ),
+        (
+            "the same, of a Pod that nobody updates",
+            whole_pod
+                .state("Normal")
+                .annotation(report_key, report(whole, "containerd://a")),
+            image(),
         ),
         (
             "its word about a former container",
@@ -494,7 +520,11 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
         panic!("hooked")
     };
     let requests = change.requests(&pod.build(), crate::shared::pod_change::Guard::Version, true);
-    assert_eq!(parts(&requests), [Part::Status], "the label goes with the condition");
+    assert_eq!(
+        parts(&requests),
+        [Part::Status, Part::Pod],
+        "the label goes where admission of others sees it"
+    );
     let waiting = pod.patched(&requests);
     let condition = waiting.build().status.condition("KruisePodReady").unwrap().clone();
     assert_eq!(
@@ -511,7 +541,7 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let back = settle(&waiting.build(), &workload, &env("10:00:02"));
     assert_eq!(
         (back.state, parts(&back.requests)),
-        (Some(lifecycle::State::Normal), vec![Part::Status])
+        (Some(lifecycle::State::Normal), vec![Part::Status, Part::Pod])
     );
     assert!(
         waiting
@@ -529,7 +559,7 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let done = settle(&updated.build(), &workload, &env("10:00:06"));
     assert_eq!(
         (done.state, parts(&done.requests)),
-        (Some(lifecycle::State::Updated), vec![Part::Status])
+        (Some(lifecycle::State::Updated), vec![Part::Status, Part::Pod])
     );
     let updated = updated.patched(&done.requests);
     assert!(updated.build().status.is_true("KruisePodReady") && updated.build().status.is_true("InPlaceUpdateReady"));

@@ -2,13 +2,61 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt as _;
+use kruise_testkit::builders::Fixture as _;
+use kube::{
+    ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PropagationPolicy},
+};
 use serde_json::json;
 
 use super::{Scenario, Stage, image, is, revision, scenarios, state, to_image, uids, web_in_place};
 
 pub(super) fn all() -> Vec<Scenario> {
-    scenarios![given_three_replicas_then_pods_come_are_updated_in_place_and_go]
+    scenarios![
+        given_three_replicas_then_pods_come_are_updated_in_place_and_go,
+        given_a_pod_of_a_set_at_rest_without_a_readiness_condition_then_it_comes_back,
+        given_a_set_that_is_gone_before_its_pods_have_a_node_then_they_become_ready,
+    ]
+}
+
+async fn given_a_pod_of_a_set_at_rest_without_a_readiness_condition_then_it_comes_back(stage: Arc<Stage>) {
+    let pods = stage.settled(web_in_place(1)).await;
+    let name = pods.keys().next().unwrap();
+    let lost = json!({"status": {"conditions": [{"type": "KruisePodReady", "$patch": "delete"}]}});
+    let before = stage.pods.get(name).await.unwrap().resource_version();
+    stage.patch_pod_status(name, lost).await;
+    stage
+        .until_pod(name, "it is ready again", |pod| {
+            pod.resource_version() != before && is(pod, "KruisePodReady") && is(pod, "Ready")
+        })
+        .await;
+}
+
+async fn given_a_set_that_is_gone_before_its_pods_have_a_node_then_they_become_ready(stage: Arc<Stage>) {
+    let gates = json!([{"name": "kruise.test/wait"}]);
+    stage
+        .create(web_in_place(2).pod(|pod| pod.set("/spec/schedulingGates", gates)))
+        .await;
+    let pods = stage.until("web", "there are two", |pods| pods.len() == 2).await;
+    // One is released, then the other loses its set.
+    let released = pods.keys().next().unwrap();
+    stage.label_pod(released, "app", Some("other")).await;
+    stage
+        .until_pod(released, "it has no owner", |pod| pod.owner_references().is_empty())
+        .await;
+    let orphan = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Orphan),
+        ..DeleteParams::default()
+    };
+    stage.sets.delete("web", &orphan).await.unwrap();
+    for name in pods.keys() {
+        let go = Patch::Merge(json!({"spec": {"schedulingGates": null}}));
+        stage
+            .until_pod(name, "it has no owner", |pod| pod.owner_references().is_empty())
+            .await;
+        stage.pods.patch(name, &PatchParams::default(), &go).await.unwrap();
+        stage.until_pod(name, "it is ready", |pod| is(pod, "Ready")).await;
+    }
 }
 
 async fn given_three_replicas_then_pods_come_are_updated_in_place_and_go(stage: Arc<Stage>) {

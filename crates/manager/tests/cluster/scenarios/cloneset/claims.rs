@@ -9,7 +9,10 @@ use kruise_testkit::{
     builders::{Fixture as _, Workload},
     eventually::{NotYet, eventually},
 };
-use kube::{Api, ResourceExt as _};
+use kube::{
+    Api, ResourceExt as _,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use super::{PATIENCE, Scenario, Stage, names, scenarios, web};
@@ -21,6 +24,10 @@ pub(super) fn all() -> Vec<Scenario> {
         given_scaling_in_then_claims_go_with_their_pods,
         given_reuse_and_scaling_in_then_claims_go_with_their_pods,
         given_other_claim_templates_then_only_new_pods_are_different,
+        given_reuse_and_a_refused_deletion_that_is_taken_back_then_the_pod_keeps_its_claim,
+        given_reuse_and_a_released_pod_then_its_name_is_left_to_it,
+        given_reuse_and_a_failed_pod_then_its_successor_has_its_name_and_claim,
+        given_a_claim_that_is_somebody_else_s_then_it_is_told_and_other_pods_are_made,
     ]
 }
 
@@ -133,4 +140,176 @@ async fn given_other_claim_templates_then_only_new_pods_are_different(stage: Arc
             None => assert_eq!(size, "2Gi"),
         }
     }
+}
+
+/// The UID of a Pod's claim, and the kind of its owner.
+async fn claim_of(stage: &Stage, pod: &str) -> (Option<String>, Vec<String>) {
+    let claim = stage.claims().await.remove(&format!("data-{pod}"));
+    let claim = claim.unwrap_or_else(|| panic!("the claim of {pod} is gone"));
+    let owners = claim.owner_references().iter().map(|owner| owner.kind.clone());
+    (claim.uid(), owners.collect())
+}
+
+/// Lets nobody delete a Pod, as long as it is there.
+struct Protected<'a> {
+    stage: &'a Stage,
+    pod: String,
+    name: String,
+}
+
+impl<'a> Protected<'a> {
+    async fn new(stage: &'a Stage, pod: &str) -> Self {
+        let this = Self {
+            stage,
+            pod: pod.to_owned(),
+            name: format!("{}.{pod}", stage.namespace()),
+        };
+        let here = json!({"matchLabels": {"kubernetes.io/metadata.name": stage.namespace()}});
+        let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["DELETE"]});
+        let policy = json!({
+            "matchConstraints": {"namespaceSelector": here, "resourceRules": [rule]},
+            "validations": [{"expression": format!("oldObject.metadata.name != '{pod}'"), "message": "it stays"}],
+        });
+        this.create("ValidatingAdmissionPolicy", policy).await;
+        let binding = json!({"policyName": this.name, "validationActions": ["Deny"]});
+        this.create("ValidatingAdmissionPolicyBinding", binding).await;
+        this.until_refused(true).await;
+        this
+    }
+
+    async fn remove(self) {
+        for kind in ["ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"] {
+            self.api(kind)
+                .delete(&self.name, &DeleteParams::default())
+                .await
+                .unwrap();
+        }
+        self.until_refused(false).await;
+    }
+
+    fn api(&self, kind: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        Api::all_with(self.stage.client(), &ApiResource::from_gvk(&kind))
+    }
+
+    async fn create(&self, kind: &str, spec: Value) {
+        let object = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": self.name}, "spec": spec,
+        });
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        self.api(kind).create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    /// The server takes a moment to see a policy.
+    async fn until_refused(&self, refused: bool) {
+        eventually(PATIENCE, "the server knows the policy", || async {
+            let tried = self
+                .stage
+                .pods
+                .delete(&self.pod, &DeleteParams::default().dry_run())
+                .await;
+            (tried.is_err() == refused)
+                .then_some(())
+                .ok_or_else(|| NotYet::new(format!("{tried:?}")))
+        })
+        .await;
+    }
+}
+
+async fn given_reuse_and_a_refused_deletion_that_is_taken_back_then_the_pod_keeps_its_claim(stage: Arc<Stage>) {
+    let before = stage.settled(with_claims(&stage, 2, true)).await;
+    let chosen = before.keys().next().unwrap();
+    let (claim, _) = claim_of(&stage, chosen).await;
+    let cheap = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-10"}}});
+    stage.patch_pod(chosen, cheap).await;
+    let protected = Protected::new(&stage, chosen).await;
+
+    stage.patch("web", json!({"spec": {"replicas": 1}})).await;
+    stage.event("web", "FailedDelete", chosen).await;
+    stage.patch("web", json!({"spec": {"replicas": 2}})).await;
+    eventually(PATIENCE, "the claim is the set's again", || async {
+        let (uid, owners) = claim_of(&stage, chosen).await;
+        assert_eq!(uid, claim);
+        (owners == ["CloneSet"])
+            .then_some(())
+            .ok_or_else(|| NotYet::new(format!("{owners:?}")))
+    })
+    .await;
+    stage
+        .status("web", json!({"replicas": 2, "availableReplicas": 2}))
+        .await;
+    assert_eq!(names(&stage.pods("web").await), names(&before));
+
+    protected.remove().await;
+    stage.delete_pod(chosen).await;
+    let old = before[chosen].uid();
+    stage
+        .until("web", "it is back", |pods| {
+            pods.get(chosen).is_some_and(|pod| pod.uid() != old)
+        })
+        .await;
+    assert_eq!(claim_of(&stage, chosen).await, (claim, vec!["CloneSet".to_owned()]));
+}
+
+async fn given_reuse_and_a_released_pod_then_its_name_is_left_to_it(stage: Arc<Stage>) {
+    let before = stage.settled(with_claims(&stage, 2, true)).await;
+    let chosen = before.keys().next().unwrap();
+    stage.label_pod(chosen, "app", Some("other")).await;
+    stage
+        .until("web", "there is another", |pods| {
+            pods.len() == 2 && !pods.contains_key(chosen)
+        })
+        .await;
+    stage.patch("web", json!({"spec": {"replicas": 4}})).await;
+    stage
+        .status("web", json!({"replicas": 4, "availableReplicas": 4}))
+        .await;
+    let released = stage.pods.get(chosen).await.unwrap();
+    assert_eq!(released.uid(), before[chosen].uid());
+    assert_eq!(claim_of(&stage, chosen).await.1, ["CloneSet"]);
+}
+
+async fn given_reuse_and_a_failed_pod_then_its_successor_has_its_name_and_claim(stage: Arc<Stage>) {
+    let before = stage.settled(with_claims(&stage, 2, true)).await;
+    let chosen = before.keys().next().unwrap();
+    let claim = claim_of(&stage, chosen).await;
+    stage.script_pod(chosen, "phase", Some("Failed")).await;
+    let old = before[chosen].uid();
+    stage
+        .until("web", "it is back", |pods| {
+            pods.get(chosen).is_some_and(|pod| pod.uid() != old)
+        })
+        .await;
+    stage
+        .status("web", json!({"replicas": 2, "availableReplicas": 2}))
+        .await;
+    assert_eq!(names(&stage.pods("web").await), names(&before));
+    assert_eq!(claim_of(&stage, chosen).await, claim);
+}
+
+async fn given_a_claim_that_is_somebody_else_s_then_it_is_told_and_other_pods_are_made(stage: Arc<Stage>) {
+    let mut templates = claim_template("1Gi");
+    let mut other = templates[0].clone();
+    other["metadata"]["name"] = json!("logs");
+    templates.as_array_mut().unwrap().push(other);
+    let set = with_claims(&stage, 1, true).set("/spec/volumeClaimTemplates", templates);
+    let before = stage.settled(set).await;
+    let chosen = before.keys().next().unwrap();
+    // Somebody takes one of the two claims for himself, and the Pod goes.
+    let api: Api<PersistentVolumeClaim> = stage.api();
+    let orphan = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    let name = format!("logs-{chosen}");
+    api.patch(&name, &PatchParams::default(), &orphan).await.unwrap();
+    stage.patch("web", json!({"spec": {"replicas": 3}})).await;
+    stage
+        .status("web", json!({"replicas": 3, "availableReplicas": 3}))
+        .await;
+    stage.delete_pod(chosen).await;
+    stage.gone(chosen).await;
+    stage.patch("web", json!({"spec": {"replicas": 6}})).await;
+
+    stage.event("web", "FailedCreate", &name).await;
+    stage.until("web", "all others are there", |pods| pods.len() == 5).await;
+    let failed = stage.condition("web", "FailedScale", "True").await;
+    assert!(failed["message"].as_str().unwrap().contains(&name), "{failed}");
 }

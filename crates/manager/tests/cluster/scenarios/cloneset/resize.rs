@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use kruise_testkit::builders::{Fixture as _, Workload};
+use kruise_testkit::{
+    builders::{Fixture as _, Workload},
+    features::{Feature, lacks},
+};
 use serde_json::{Value, json};
 
 use super::{Scenario, Stage, is, scenarios, state, uids, web_in_place};
@@ -25,6 +28,9 @@ fn to(resources: &Value) -> Value {
 }
 
 async fn given_more_cpu_then_the_pod_stays_ready_and_counts_as_updating_until_it_has_it(stage: Arc<Stage>) {
+    if lacks(Feature::Resize) {
+        return;
+    }
     let set = with(json!({"limits": {"cpu": "1"}, "requests": {"cpu": "500m"}}));
     let before = stage.settled(set.pod(|pod| pod.script("resize-delay", "1s"))).await;
     let film = stage.film("web").await;

@@ -19,7 +19,41 @@ pub(super) fn all() -> Vec<Scenario> {
         given_a_revision_that_somebody_deletes_then_it_comes_back_and_no_pod_changes,
         given_an_old_revision_that_somebody_deletes_then_its_pods_are_made_anew,
         given_a_revision_with_a_name_of_ours_and_other_content_then_another_name_is_taken,
+        given_a_set_that_is_deleted_and_applied_again_then_its_revision_keeps_its_name,
+        given_the_data_of_a_revision_as_a_merge_patch_then_its_directive_is_not_stored,
     ]
+}
+
+async fn given_a_set_that_is_deleted_and_applied_again_then_its_revision_keeps_its_name(stage: Arc<Stage>) {
+    stage.settled(web_in_place(2)).await;
+    let first = stage.status("web", json!({})).await["updateRevision"].clone();
+    stage.sets.delete("web", &DeleteParams::background()).await.unwrap();
+    stage.create(web_in_place(2)).await;
+    let status = stage
+        .status("web", json!({"replicas": 2, "availableReplicas": 2}))
+        .await;
+    assert_eq!(
+        (
+            &status["updateRevision"],
+            status["collisionCount"].as_i64().unwrap_or(0)
+        ),
+        (&first, 0)
+    );
+}
+
+/// As `rollout undo` of the existing plugin does it.
+async fn given_the_data_of_a_revision_as_a_merge_patch_then_its_directive_is_not_stored(stage: Arc<Stage>) {
+    stage.settled(web_in_place(1)).await;
+    let first = stage.status("web", json!({})).await["updateRevision"].clone();
+    stage.patch("web", to_image("nginx:2")).await;
+    stage.status("web", json!({"updatedAvailableReplicas": 1})).await;
+    let data = stage.revisions().await[0].data.clone().0;
+    assert_eq!(data["spec"]["template"]["$patch"], "replace");
+    let stored = stage.patch("web", data).await;
+    assert_eq!(stored.data["spec"]["template"].get("$patch"), None);
+    stage
+        .status("web", json!({"updatedAvailableReplicas": 1, "updateRevision": first}))
+        .await;
 }
 
 async fn given_a_rollback_then_the_old_revision_is_the_newest_again(stage: Arc<Stage>) {

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use kruise_testkit::builders::{Fixture as _, PodBuilder};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kruise_testkit::{
+    builders::{Fixture as _, PodBuilder},
+    eventually::eventually,
+};
 use kube::{
-    ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+    Api, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
-use super::{Scenario, Stage, names, scenarios, web};
+use super::{Scenario, Stage, is, names, scenarios, to_image, uids, web};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -22,6 +26,7 @@ pub(super) fn all() -> Vec<Scenario> {
         given_a_pod_that_leaves_the_selector_then_it_lives_on_alone,
         given_a_failed_pod_then_it_is_replaced_and_stays,
         given_a_call_to_the_scale_subresource_then_it_scales,
+        given_a_quota_without_room_for_surge_then_the_pods_there_are_updated,
     ]
 }
 
@@ -39,7 +44,7 @@ async fn given_names_and_fewer_replicas_then_exactly_those_go(stage: Arc<Stage>)
     stage
         .status("web", json!({"replicas": 2, "availableReplicas": 2}))
         .await;
-    kruise_testkit::eventually::eventually(super::PATIENCE, "the list is empty", || async {
+    eventually(super::PATIENCE, "the list is empty", || async {
         let set = stage.sets.get("web").await?;
         let listed = &set.data["spec"]["scaleStrategy"]["podsToDelete"];
         if listed.is_null() {
@@ -215,5 +220,42 @@ async fn given_a_call_to_the_scale_subresource_then_it_scales(stage: Arc<Stage>)
             "web",
             json!({"replicas": 3, "availableReplicas": 3, "labelSelector": "app=web"}),
         )
+        .await;
+}
+
+/// What cannot be created holds up neither the update nor, once there is room, itself.
+async fn given_a_quota_without_room_for_surge_then_the_pods_there_are_updated(stage: Arc<Stage>) {
+    let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1, "maxSurge": 1});
+    let before = stage
+        .settled(web(3).set("/spec/updateStrategy/rollingUpdate", rolling))
+        .await;
+    let quotas: Api<ResourceQuota> = stage.api();
+    let three = json!({"metadata": {"name": "three"}, "spec": {"hard": {"pods": "3"}}});
+    let three = serde_json::from_value(three).unwrap();
+    quotas.create(&PostParams::default(), &three).await.unwrap();
+    eventually(super::PATIENCE, "the quota counts", || async {
+        let used = json!(quotas.get("three").await?.status)["used"]["pods"].clone();
+        if used == "3" { Ok(()) } else { Err(used.into()) }
+    })
+    .await;
+
+    let film = stage.film("web").await;
+    stage.patch("web", to_image("nginx:2")).await;
+    stage
+        .status("web", json!({"replicas": 3, "updatedAvailableReplicas": 3}))
+        .await;
+    assert_eq!(uids(&stage.pods("web").await), uids(&before));
+    for scene in film.end().await {
+        let ready = scene.values().filter(|pod| is(pod, "Ready")).count();
+        assert!(scene.len() == 3 && ready >= 2, "{:?}", names(&scene));
+    }
+    let failed = stage.condition("web", "FailedScale", "True").await;
+    assert!(failed["message"].to_string().contains("exceeded quota"), "{failed}");
+
+    stage.patch("web", json!({"spec": {"replicas": 4}})).await;
+    stage.event("web", "FailedCreate", "exceeded quota").await;
+    quotas.delete("three", &DeleteParams::default()).await.unwrap();
+    stage
+        .status("web", json!({"replicas": 4, "availableReplicas": 4}))
         .await;
 }

@@ -48,8 +48,15 @@ async fn given_two_jobs_with_a_secret_then_they_share_a_copy_that_goes_with_the_
     let secrets = stage.api::<Secret>();
     let made: Secret = serde_json::from_value(secret("{}")).unwrap();
     secrets.create(&PostParams::default(), &made).await.unwrap();
+    // Not for a registry, so nobody gets a copy of it.
+    let other = json!({"metadata": {"name": "key"}, "stringData": {"key": "private"}});
+    let other: Secret = serde_json::from_value(other).unwrap();
+    secrets.create(&PostParams::default(), &other).await.unwrap();
     let (name, held) = image(&stage, "held");
-    let spec = job(&held, &json!({"selector": {"names": [node]}, "pullSecrets": ["login"]}));
+    let spec = job(
+        &held,
+        &json!({"selector": {"names": [node]}, "pullSecrets": ["key", "login"]}),
+    );
     for job in ["one", "two"] {
         create(&stage, "ImagePullJob", job, &spec).await;
     }
@@ -70,6 +77,13 @@ async fn given_two_jobs_with_a_secret_then_they_share_a_copy_that_goes_with_the_
     let listed = &images["spec"]["images"][&name]["pullSecrets"];
     let expected = json!([{"namespace": copy.namespace(), "name": copy.name_any(), "mode": "batch"}]);
     assert_eq!(*listed, expected);
+    let copies = stage.secret_copies().list(&ListParams::default()).await.unwrap().items;
+    let of_key = format!("{namespace}/key");
+    assert!(
+        !copies
+            .iter()
+            .any(|copy| copy.annotations().values().any(|value| *value == of_key))
+    );
 
     let other = Patch::Merge(secret(r#"{"auths":{}}"#));
     secrets.patch("login", &PatchParams::default(), &other).await.unwrap();

@@ -9,7 +9,11 @@ fn kinds() -> OlderKinds {
         kind: kind.to_owned(),
         plural: plural.to_owned(),
     };
-    OlderKinds(vec![kind("CloneSet", "clonesets"), kind("NodeImage", "nodeimages")])
+    OlderKinds(vec![
+        kind("CloneSet", "clonesets"),
+        kind("ContainerRecreateRequest", "containerrecreaterequests"),
+        kind("NodeImage", "nodeimages"),
+    ])
 }
 
 fn cloneset(version: &str) -> Value {
@@ -52,7 +56,7 @@ fn given_paths_then_only_those_of_older_kinds_change() {
         ("/api/v1/namespaces/clonesets/pods", None),
         ("/version", None),
     ] {
-        assert_eq!(kinds().older_path(path).as_deref(), older, "{path}");
+        assert_eq!(kinds().at(path).map(|(_, path)| path).as_deref(), older, "{path}");
     }
 }
 
@@ -103,6 +107,76 @@ fn given_references_then_they_name_the_version_that_is_there() {
         assert_eq!(json(&kinds().request(&Method::PATCH, bytes(&newer))), older);
         assert_eq!(json(&kinds().request(&Method::POST, bytes(&newer))), older);
     }
+}
+
+/// What becomes of a patch of a status: what goes to the object, and what to the status.
+fn patched(plural: &str, patch: &Value) -> (Value, Value) {
+    let kinds = kinds();
+    let path = format!("/apis/{APPS}/{V1BETA1}/namespaces/n/{plural}/one/status");
+    let (kind, _) = kinds.at(&path).unwrap();
+    let older = kinds.patch(kind, true, bytes(patch));
+    let shown = |body: Option<Bytes>| body.map_or(Value::Null, |body| json(&body));
+    (shown(older.of_object), shown(older.as_asked))
+}
+
+#[test]
+fn given_a_patch_of_what_older_crds_have_as_annotations_then_the_object_takes_it() {
+    let snapshot = json!([{"name": "main", "ready": true, "restartCount": 1, "containerID": "c://1"}]);
+    let text = snapshot[0].to_string();
+    let since = "2026-01-01T00:00:00Z";
+    let grace = json!([{"type": "PreRecreateGrace", "status": "True", "lastTransitionTime": since}]);
+    let (object, status) = patched(
+        "containerrecreaterequests",
+        &json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "status": {"containerStatusSnapshot": snapshot}}),
+    );
+    assert_eq!(status, Value::Null, "nothing is left for the status");
+    assert_eq!(
+        (&object["metadata"]["uid"], &object["metadata"]["resourceVersion"]),
+        (&json!("u"), &json!("7"))
+    );
+    let told = object["metadata"]["annotations"]["crr.apps.kruise.io/sync-container-statuses"].as_str();
+    let told: Value = serde_json::from_str(told.unwrap()).unwrap();
+    assert_eq!(told[0], serde_json::from_str::<Value>(&text).unwrap());
+
+    let (object, status) = patched(
+        "containerrecreaterequests",
+        &json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "status": {"phase": "Recreating", "conditions": grace}}),
+    );
+    assert_eq!(
+        object,
+        json!({"metadata": {"uid": "u", "resourceVersion": "7", "annotations": {"crr.apps.kruise.io/unready-acquired": since}}})
+    );
+    assert_eq!(
+        status,
+        json!({"metadata": {"uid": "u"}, "status": {"phase": "Recreating"}})
+    );
+}
+
+#[test]
+fn given_a_patch_of_what_both_versions_have_then_it_goes_as_it_is() {
+    for (plural, patch) in [
+        (
+            "containerrecreaterequests",
+            json!({"metadata": {"uid": "u"}, "status": {"phase": "Completed", "message": "m"}}),
+        ),
+        (
+            "containerrecreaterequests",
+            json!({"metadata": {"labels": {"crr.apps.kruise.io/active": null}}}),
+        ),
+        (
+            "clonesets",
+            json!({"status": {"replicas": 3, "conditions": [{"type": "FailedScale"}]}}),
+        ),
+        (
+            "nodeimages",
+            json!({"spec": {"images": {"nginx": null}}, "status": {"desired": 1}}),
+        ),
+    ] {
+        assert_eq!(patched(plural, &patch), (Value::Null, patch));
+    }
+    let none = Bytes::from("[]");
+    let kinds = kinds();
+    assert_eq!(kinds.patch(&kinds.0[0], true, none.clone()).as_asked, Some(none));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Writes of the simulated kubelets, made to be cheap for the server and sure to arrive.
+//! Writes of simulated kubelets and of the local storage, made to be cheap for the server and sure to arrive.
 //!
 //! Every call has a deadline. Overload (429), server errors and broken connections are tried again with growing waits; a refusal that
 //! another try cannot change is told to the caller. Replies carry metadata only: nobody here needs the whole object back.
@@ -23,7 +23,7 @@ const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8
 
 /// Why a write did not happen.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// The object is gone.
     Gone,
     /// Another object has its name now, or others wrote too often at the same time.
@@ -36,17 +36,17 @@ pub(super) enum Refused {
 
 /// Counts of what the simulator asked of the server.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) patches: AtomicU64,
-    pub(super) deletes: AtomicU64,
-    pub(super) reads: AtomicU64,
-    pub(super) retries: AtomicU64,
+pub(crate) struct Counters {
+    pub(crate) patches: AtomicU64,
+    pub(crate) deletes: AtomicU64,
+    pub(crate) reads: AtomicU64,
+    pub(crate) retries: AtomicU64,
 }
 
 #[derive(Clone)]
-pub(super) struct Calls {
-    pub(super) client: Client,
-    pub(super) counters: Arc<Counters>,
+pub(crate) struct Calls {
+    pub(crate) client: Client,
+    pub(crate) counters: Arc<Counters>,
 }
 
 #[derive(Deserialize)]
@@ -61,8 +61,15 @@ struct ReplyMetadata {
 }
 
 impl Calls {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            counters: Arc::default(),
+        }
+    }
+
     /// Patches a Pod's status and returns the version it has now.
-    pub(super) async fn patch_pod_status(&self, namespace: &str, name: &str, patch: Value) -> Result<u64, Refused> {
+    pub(crate) async fn patch_pod_status(&self, namespace: &str, name: &str, patch: Value) -> Result<u64, Refused> {
         self.counters.patches.fetch_add(1, Ordering::Relaxed);
         let pods = Pod::url_path(&(), Some(namespace));
         let patch = Patch::Strategic(patch);
@@ -85,7 +92,7 @@ impl Calls {
     }
 
     /// Takes a Pod whose containers have stopped out of the API, unless finalizers hold it.
-    pub(super) async fn delete_pod(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Refused> {
+    pub(crate) async fn delete_pod(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Refused> {
         self.counters.deletes.fetch_add(1, Ordering::Relaxed);
         let preconditions = Preconditions {
             uid: Some(uid.to_owned()),
@@ -107,7 +114,7 @@ impl Calls {
     }
 
     /// The keys of a ConfigMap, `None` when there is no such ConfigMap.
-    pub(super) async fn config_map_keys(
+    pub(crate) async fn config_map_keys(
         &self,
         namespace: &str,
         name: &str,
@@ -119,7 +126,7 @@ impl Calls {
     }
 
     /// Tries until the call succeeds, is refused for good, or all tries are used up.
-    pub(super) async fn insist<T, F>(&self, call: impl FnMut() -> F) -> Result<T, Refused>
+    pub(crate) async fn insist<T, F>(&self, call: impl FnMut() -> F) -> Result<T, Refused>
     where
         F: Future<Output = Result<T, kube::Error>>,
     {
@@ -151,7 +158,7 @@ where
         if tries == TRIES {
             return Err(Refused::Unreachable(why));
         }
-        tracing::debug!(tries, why, "trying a call of a simulated kubelet again");
+        tracing::debug!(tries, why, "trying a call again");
         counters.retries.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(wait.max(asked_wait)).await;
         tries += 1;

@@ -1,0 +1,43 @@
+//! What came of the last plan for each object, for the next one.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use jiff::Timestamp;
+use kruise_core::plan::Outcome;
+use kruise_runtime::resource::ObjectKey;
+
+/// The last outcomes of a controller. Each is about one generation of its object: whoever changes the spec has it tried at once.
+#[derive(Default)]
+pub(crate) struct LastOutcomes(Mutex<HashMap<ObjectKey, (Option<i64>, Outcome)>>);
+
+impl LastOutcomes {
+    /// What the next plan for this generation has to know.
+    pub(crate) fn of(&self, key: &ObjectKey, generation: Option<i64>) -> Outcome {
+        let all = self.all();
+        let last = all.get(key).filter(|(about, _)| *about == generation);
+        last.map(|(_, outcome)| outcome.clone()).unwrap_or_default()
+    }
+
+    /// Remembers what came of a plan for this generation.
+    pub(crate) fn remember(&self, key: &ObjectKey, generation: Option<i64>, outcome: Outcome) {
+        let outcome = outcome.after(&self.of(key, generation), Timestamp::now());
+        if outcome == Outcome::default() {
+            self.forget(key);
+        } else {
+            self.all().insert(key.clone(), (generation, outcome));
+        }
+    }
+
+    /// The object is no more.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.all().remove(key);
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<ObjectKey, (Option<i64>, Outcome)>> {
+        // What is in it is replaced as a whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,296 @@
+//! Listing a kind, and then watching it, for as long as somebody asks what comes next.
+//!
+//! - A list comes in pages, whose size follows what the objects weigh, and object by object out of each page.
+//! - A watch that ends is resumed where it was; one that the server has forgotten (410) becomes a new list.
+//! - Nothing is waited for without end. Each answer, and each further part of a list, has to come in time; a watch of which nothing is heard although the
+//!   server should have ended it is given up. What is late is an error like any other.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt as _};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::client::Body;
+use kube::core::{Request, Status};
+use tokio::time::timeout;
+
+use super::decode::Unread;
+use super::page::{ListMeta, Page, PageSize};
+
+/// What to list and watch.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    /// The path of the collection.
+    pub(super) path: String,
+    pub(super) labels: Option<String>,
+    pub(super) fields: Option<String>,
+    /// Most objects of a page.
+    pub(super) page_size: u32,
+    /// How long the server may take to answer.
+    pub(super) deadline: Duration,
+}
+
+/// What the server tells.
+#[derive(Debug)]
+pub(super) enum Told {
+    ListBegins,
+    Listed(Unread),
+    ListEnds,
+    /// Every change up to this version has been told.
+    Reached(u64),
+    Applied(Unread),
+    Deleted(Unread),
+}
+
+/// Why nothing was told.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ListWatchError {
+    #[error("list: {0}")]
+    List(#[source] kube::Error),
+    #[error("open the watch: {0}")]
+    Open(#[source] kube::Error),
+    #[error("watch: {0}")]
+    Watch(#[source] kube::Error),
+    #[error("the server did not say at which version")]
+    NoVersion,
+}
+
+impl ListWatchError {
+    /// The code of the server's answer, if there was one.
+    pub(super) fn code(&self) -> Option<u16> {
+        match self {
+            Self::List(kube::Error::Api(status))
+            | Self::Open(kube::Error::Api(status))
+            | Self::Watch(kube::Error::Api(status)) => Some(status.code),
+            _ => None,
+        }
+    }
+}
+
+/// The server ends a watch after this time, so that one which died silently is noticed.
+const WATCH_SECONDS: u32 = 120;
+/// A watch that should have ended is given up after this time.
+const LONGEST_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+
+/// Everything that the server tells, for ever. After an error the next item is the next attempt.
+pub(super) fn list_watch(
+    client: Client,
+    selection: Selection,
+) -> impl Stream<Item = Result<Told, ListWatchError>> + Send + 'static {
+    let begin = ListWatch {
+        page_size: PageSize::at_most(selection.page_size),
+        client,
+        selection,
+        state: State::Begin,
+    };
+    futures::stream::unfold(begin, |mut this| async {
+        let told = this.next().await;
+        Some((told, this))
+    })
+}
+
+struct ListWatch {
+    client: Client,
+    selection: Selection,
+    page_size: PageSize,
+    state: State,
+}
+
+enum State {
+    Begin,
+    /// The next page is to be asked for; the token is empty for the first.
+    NextPage(String),
+    Listing(Arriving),
+    /// Everything up to this version is known.
+    Known(String),
+    Watching(String, Events),
+}
+
+/// A page that is being read.
+struct Arriving {
+    body: Body,
+    page: Page,
+    items: VecDeque<Unread>,
+    objects: u32,
+    bytes: u64,
+}
+
+type Events = BoxStream<'static, kube::Result<WatchEvent<Unread>>>;
+
+impl ListWatch {
+    async fn next(&mut self) -> Result<Told, ListWatchError> {
+        loop {
+            // After an error it begins anew, unless the arm says otherwise.
+            match std::mem::replace(&mut self.state, State::Begin) {
+                State::Begin => {
+                    self.state = State::NextPage(String::new());
+                    return Ok(Told::ListBegins);
+                }
+                State::NextPage(token) => {
+                    let page = self.ask(token).await.map_err(ListWatchError::List)?;
+                    self.state = State::Listing(page);
+                }
+                State::Listing(mut page) => {
+                    if let Some(object) = page.items.pop_front() {
+                        self.state = State::Listing(page);
+                        return Ok(Told::Listed(object));
+                    }
+                    let end = page.read(self.selection.deadline).await;
+                    let Some(list) = end.map_err(ListWatchError::List)? else {
+                        self.state = State::Listing(page);
+                        continue;
+                    };
+                    self.page_size.was(page.objects, page.bytes);
+                    if list.next.is_empty() {
+                        if list.resource_version.is_empty() {
+                            return Err(ListWatchError::NoVersion);
+                        }
+                        self.state = State::Known(list.resource_version);
+                        return Ok(Told::ListEnds);
+                    }
+                    self.state = State::NextPage(list.next);
+                }
+                State::Known(version) => match self.open(&version).await {
+                    Ok(events) => {
+                        let reached = number(&version);
+                        self.state = State::Watching(version, events);
+                        return Ok(Told::Reached(reached));
+                    }
+                    Err(error) => {
+                        self.state = State::Known(version);
+                        return Err(ListWatchError::Open(error));
+                    }
+                },
+                State::Watching(version, events) => {
+                    if let Some(told) = self.watch(version, events).await {
+                        return told;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn ask(&mut self, token: String) -> kube::Result<Arriving> {
+        let params = ListParams {
+            label_selector: self.selection.labels.clone(),
+            field_selector: self.selection.fields.clone(),
+            limit: Some(self.page_size.objects()),
+            continue_token: Some(token).filter(|token| !token.is_empty()),
+            ..ListParams::default()
+        };
+        let request = Request::new(&self.selection.path).list(&params);
+        let request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
+        let answer = in_time(self.selection.deadline, self.client.send(request)).await?;
+        let (head, body) = answer.into_parts();
+        if !head.status.is_success() {
+            let body = in_time(self.selection.deadline, body.collect()).await?.to_bytes();
+            let code = head.status.as_u16();
+            let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| {
+                let text: String = String::from_utf8_lossy(&body).chars().take(500).collect();
+                Status::failure(&text, "")
+            });
+            return Err(kube::Error::Api(status.with_code(code).boxed()));
+        }
+        Ok(Arriving {
+            body,
+            page: Page::default(),
+            items: VecDeque::new(),
+            objects: 0,
+            bytes: 0,
+        })
+    }
+
+    async fn open(&mut self, version: &str) -> kube::Result<Events> {
+        let params = WatchParams {
+            label_selector: self.selection.labels.clone(),
+            field_selector: self.selection.fields.clone(),
+            timeout: Some(WATCH_SECONDS),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        let request = Request::new(&self.selection.path).watch(&params, version);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let events = in_time(self.selection.deadline, self.client.request_events::<Unread>(request)).await?;
+        Ok(events.boxed())
+    }
+
+    /// The next thing that a watch tells; nothing when it has ended as it should.
+    async fn watch(&mut self, version: String, mut events: Events) -> Option<Result<Told, ListWatchError>> {
+        let Ok(event) = timeout(LONGEST_SILENCE, events.next()).await else {
+            self.state = State::Known(version);
+            return Some(Err(ListWatchError::Watch(late(LONGEST_SILENCE))));
+        };
+        let (told, version) = match event {
+            None => {
+                self.state = State::Known(version);
+                return None;
+            }
+            Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
+                let version = object.meta.resource_version.clone();
+                (Told::Applied(object), version)
+            }
+            Some(Ok(WatchEvent::Deleted(object))) => {
+                let version = object.meta.resource_version.clone();
+                (Told::Deleted(object), version)
+            }
+            Some(Ok(WatchEvent::Bookmark(bookmark))) => {
+                let version = bookmark.metadata.resource_version;
+                (Told::Reached(number(&version)), Some(version))
+            }
+            Some(Ok(WatchEvent::Error(status))) => {
+                if status.code != 410 {
+                    self.state = State::Known(version);
+                }
+                return Some(Err(ListWatchError::Watch(kube::Error::Api(status))));
+            }
+            Some(Err(error)) => {
+                self.state = State::Known(version);
+                return Some(Err(ListWatchError::Watch(error)));
+            }
+        };
+        let Some(version) = version.filter(|version| !version.is_empty()) else {
+            return Some(Err(ListWatchError::NoVersion));
+        };
+        self.state = State::Watching(version, events);
+        Some(Ok(told))
+    }
+}
+
+impl Arriving {
+    /// Reads on; what the list says about itself is known at its end.
+    async fn read(&mut self, deadline: Duration) -> kube::Result<Option<ListMeta>> {
+        let Some(frame) = in_time(deadline, async { self.body.frame().await.transpose() }).await? else {
+            let list = self.page.end().map_err(kube::Error::SerdeError)?;
+            return Ok(Some(list.metadata));
+        };
+        let Ok(data) = frame.into_data() else {
+            return Ok(None);
+        };
+        self.bytes += data.len() as u64;
+        let (items, objects) = (&mut self.items, &mut self.objects);
+        let mut broken = None;
+        self.page.take_in(&data, |item| match serde_json::from_slice(item) {
+            Ok(object) => {
+                *objects += 1;
+                items.push_back(object);
+            }
+            Err(error) => broken = Some(error),
+        });
+        broken.map_or(Ok(None), |error| Err(kube::Error::SerdeError(error)))
+    }
+}
+
+async fn in_time<T>(deadline: Duration, answer: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    timeout(deadline, answer).await.unwrap_or_else(|_| Err(late(deadline)))
+}
+
+fn late(deadline: Duration) -> kube::Error {
+    kube::Error::Service(format!("the API server has not said anything for {deadline:?}").into())
+}
+
+fn number(version: &str) -> u64 {
+    version.parse().unwrap_or(0)
+}
