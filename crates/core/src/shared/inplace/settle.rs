@@ -186,9 +186,10 @@ fn finish(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
         change = first;
     }
     // Nobody but us updates a Pod in place, and a Pod without the condition was never updated: there is nothing that could have changed under our hands but what
-    // kubelet reports about a Pod that starts, which it does all the time. Where there is a gate for it, somebody may hold the Pod not ready by now.
+    // kubelet reports about a Pod that starts, which it does all the time. Once a container has run, a request to recreate it may hold the Pod by its gate.
     let was_never_updated = is_new && matches!(state_of(pod), Ok(None));
-    let guard = if was_never_updated && !readiness::has_gate(pod, KRUISE_POD_READY) {
+    let can_be_held = readiness::has_gate(pod, KRUISE_POD_READY) && has_run(pod);
+    let guard = if was_never_updated && !can_be_held {
         Guard::Identity
     } else {
         Guard::Version
@@ -198,6 +199,12 @@ fn finish(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
         state,
         waits: None,
     }
+}
+
+/// A container of the Pod runs, or has run.
+fn has_run(pod: &Pod) -> bool {
+    let mut statuses = pod.status.container_statuses.iter();
+    statuses.any(|status| !status.container_id.is_empty())
 }
 
 fn is_marked_ready(pod: &Pod) -> bool {

@@ -105,11 +105,17 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
         Settled::default()
     );
 
-    // Nobody can hold a Pod without the gate, and kubelet writes all the time while it starts.
+    // Nobody can hold a Pod without the gate, or one of which no container has run; and kubelet writes all the time while it starts.
     let gate = json!([{"conditionType": "InPlaceUpdateReady"}]);
-    let bare = settled(&pod.with("/spec/readinessGates", gate), "10:00:00");
-    assert_eq!(bare.requests[0].body["metadata"]["uid"], "u-1");
-    assert_eq!(bare.requests[0].body["metadata"].get("resourceVersion"), None);
+    for free in [
+        pod.clone().with("/spec/readinessGates", gate),
+        pod.with("/status/containerStatuses", json!([])),
+    ] {
+        let first = settled(&free, "10:00:00");
+        let metadata = &first.requests[0].body["metadata"];
+        assert_eq!(metadata["uid"], "u-1");
+        assert_eq!(metadata.get("resourceVersion"), None);
+    }
 }
 
 #[test]
