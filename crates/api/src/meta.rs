@@ -112,7 +112,7 @@ pub(crate) fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Meta, D::Error
 /// An object of which only the metadata is read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Head {
+pub struct PartialObject {
     /// Name, labels, owners and so on.
     #[serde(deserialize_with = "known")]
     pub metadata: Meta,
@@ -187,8 +187,8 @@ mod tests {
     fn given_annotations_then_only_those_that_are_read_are_kept() {
         let json = r#"{"metadata":{"name":"a","annotations":{"apps.kruise.io/x":"1","lifecycle.apps.kruise.io/timestamp":"2","inplace-update-state":"3",
             "controller.kubernetes.io/pod-deletion-cost":"4","example.com/huge":"5","kruise":"6"}}}"#;
-        let head: Head = serde_json::from_str(json).unwrap();
-        let kept: Vec<_> = head.metadata.annotations.iter().map(|(_, value)| &**value).collect();
+        let object: PartialObject = serde_json::from_str(json).unwrap();
+        let kept: Vec<_> = object.metadata.annotations.iter().map(|(_, value)| &**value).collect();
         assert_eq!(kept, ["1", "4", "3", "2"]);
     }
 }

@@ -32,7 +32,7 @@ const COLUMNS: &[Column] = &[
 /// What controllers keep of a NodeImage: all but most of the metadata. There is one for each node, so they are many.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Known {
+pub struct CachedNodeImage {
     /// Name, labels and so on.
     #[serde(deserialize_with = "or_empty")]
     pub metadata: Meta,
@@ -44,7 +44,7 @@ pub struct Known {
     pub status: NodeImageStatus,
 }
 
-impl Known {
+impl CachedNodeImage {
     /// What the node is to do about a tag of an image.
     pub fn tag(&self, image: &str, tag: &str) -> Option<&ImageTagSpec> {
         let image = self.spec.images.get(image)?;

@@ -28,7 +28,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::imagepulljob::{ImagePullJobSpec, ImagePullJobStatus};
 use kruise_api::names::finalizer;
-use kruise_api::nodeimage::Known;
+use kruise_api::nodeimage::CachedNodeImage;
 use kruise_api::shared::completion::CompletionPolicyType;
 use serde::Deserialize;
 use serde_json::json;
@@ -59,7 +59,7 @@ pub struct Observed {
     /// The job.
     pub job: Arc<ImagePullJob>,
     /// The chosen nodes, in the order in which they get their turn.
-    pub nodes: Vec<Arc<Known>>,
+    pub nodes: Vec<Arc<CachedNodeImage>>,
     /// The Secrets it names, and their copies.
     pub secrets: Secrets,
     /// When the progress was last written, as far as is known.

@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::names::label;
 use kruise_api::node::Node;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, NodeImageSpec, SecretMode};
-use kruise_api::nodeimage::{ImageTagSpec, Known};
+use kruise_api::nodeimage::{CachedNodeImage, ImageTagSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ pub struct Observed {
     /// The node.
     pub node: Option<Arc<Node>>,
     /// Its NodeImage.
-    pub images: Option<Arc<Known>>,
+    pub images: Option<Arc<CachedNodeImage>>,
     /// Of each job among the owners of tags, by namespace and name: its UID; none when it is gone.
     pub jobs: BTreeMap<(String, String), Option<String>>,
     /// Secrets that are listed and no longer there, by namespace and name.
@@ -104,12 +104,12 @@ fn create(observed: &Observed, node: &Node, env: &Env, plan: &mut Plan) {
 }
 
 /// The jobs whose UIDs [`Observed::jobs`] has to have, by namespace and name.
-pub fn jobs_to_look_up(images: &Known) -> BTreeSet<(String, String)> {
+pub fn jobs_to_look_up(images: &CachedNodeImage) -> BTreeSet<(String, String)> {
     upkeep::jobs(images).collect()
 }
 
 /// The Secrets that may be gone, by namespace and name; shared copies are not asked for.
-pub fn secrets_to_look_up(images: &Known) -> BTreeSet<(String, String)> {
+pub fn secrets_to_look_up(images: &CachedNodeImage) -> BTreeSet<(String, String)> {
     let secrets = images.spec.images.values().flat_map(|image| &image.pull_secrets);
     let own = secrets.filter(|secret| secret.mode != SecretMode::Batch);
     own.map(|secret| (secret.namespace.clone(), secret.name.clone()))
@@ -118,7 +118,7 @@ pub fn secrets_to_look_up(images: &Known) -> BTreeSet<(String, String)> {
 
 /// The jobs that are concerned when a NodeImage changes from one into the other: those that own a tag which is asked for or answered differently,
 /// or an image whose Secrets or sandbox changed.
-pub fn jobs_concerned(old: &Known, new: &Known) -> BTreeSet<(String, String)> {
+pub fn jobs_concerned(old: &CachedNodeImage, new: &CachedNodeImage) -> BTreeSet<(String, String)> {
     let mut jobs = BTreeSet::new();
     let names: BTreeSet<&String> = old.spec.images.keys().chain(new.spec.images.keys()).collect();
     for name in names {
@@ -128,7 +128,7 @@ pub fn jobs_concerned(old: &Known, new: &Known) -> BTreeSet<(String, String)> {
         let all_change = shared(before) != shared(after);
         let tags = |image: Option<&'_ ImageSpec>| image.map(|image| image.tags.clone()).unwrap_or_default();
         let (before, after) = (tags(before), tags(after));
-        let answer = |images: &Known, tag: &str| {
+        let answer = |images: &CachedNodeImage, tag: &str| {
             let image = images.status.image_statuses.get(name)?;
             image.tags.iter().find(|known| known.tag == tag).cloned()
         };

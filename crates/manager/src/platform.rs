@@ -17,7 +17,7 @@ use crate::Settings;
 use kruise_admission::descriptor;
 use kruise_api::{
     gates::Gate,
-    meta::Head,
+    meta::PartialObject,
     names::component::{MANAGER_USER_AGENT, controller},
 };
 use kruise_runtime::{
@@ -48,7 +48,7 @@ pub struct Platform {
     client: Client,
     cache: Cache,
     stores: HashMap<TypeId, Box<dyn Any + Send>>,
-    heads: HashMap<&'static Resource, Store<Head>>,
+    heads: HashMap<&'static Resource, Store<PartialObject>>,
     plans: Plans,
     writer: Writer,
     recorder: Recorder,
@@ -129,7 +129,7 @@ impl Platform {
     }
 
     /// The objects of a kind of which only the metadata is read; it is watched from now on.
-    pub fn heads(&mut self, resource: &'static Resource) -> Store<Head> {
+    pub fn heads(&mut self, resource: &'static Resource) -> Store<PartialObject> {
         let cache = &mut self.cache;
         let store = self.heads.entry(resource);
         store.or_insert_with(|| cache.watch(watched::heads(resource))).clone()

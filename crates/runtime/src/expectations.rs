@@ -46,7 +46,7 @@ impl<K: Send + Sync + 'static> View for Store<K> {
 
     fn seen(&self, namespace: &str, name: &str) -> Option<Version> {
         match self.unreadable(namespace, name) {
-            Some(head) => Some((&head.metadata).into()),
+            Some(partial) => Some((&partial.metadata).into()),
             None => self.get(namespace, name).map(|object| self.version(&object)),
         }
     }

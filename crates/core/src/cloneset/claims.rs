@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kruise_api::meta::{Head, Meta, Uid};
+use kruise_api::meta::{Meta, PartialObject, Uid};
 use kruise_api::names::{event, label};
 use kruise_api::pod::Pod;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ pub(super) struct Claims<'a> {
 
 impl<'a> Claims<'a> {
     /// All claims that are not on their way out.
-    pub(super) fn of(claims: impl Iterator<Item = &'a Head>) -> Self {
+    pub(super) fn of(claims: impl Iterator<Item = &'a PartialObject>) -> Self {
         let mut by_id: BTreeMap<&str, Vec<&Meta>> = BTreeMap::new();
         for meta in claims.map(|claim| &claim.metadata).filter(|meta| !meta.is_deleting()) {
             if let Some(id) = instance_id(meta) {

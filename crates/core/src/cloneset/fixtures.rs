@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kruise_api::cloneset::v1beta1::CloneSet;
-use kruise_api::meta::Head;
+use kruise_api::meta::PartialObject;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
 use serde_json::{Value, json};
@@ -261,7 +261,7 @@ pub(super) fn rolling(spec: &Value, pods: &[PodBuilder]) -> Observed {
 }
 
 pub(super) fn from_parts(set: &Value, pods: &[PodBuilder], claims: &[Value], revisions: &[Value]) -> Observed {
-    let heads = |values: &[Value]| -> Vec<Arc<Head>> {
+    let heads = |values: &[Value]| -> Vec<Arc<PartialObject>> {
         values
             .iter()
             .map(|value| Arc::new(serde_json::from_value(value.clone()).unwrap()))

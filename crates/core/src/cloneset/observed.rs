@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kruise_api::cloneset::v1beta1::CloneSet;
-use kruise_api::meta::Head;
+use kruise_api::meta::PartialObject;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
 
@@ -19,21 +19,21 @@ pub struct Observed {
     pub pods: Vec<Arc<Pod>>,
     /// Pods with an owner reference to the set that cannot be read, but for their metadata. An older version of one may be among
     /// the others.
-    pub unreadable: Vec<Arc<Head>>,
+    pub unreadable: Vec<Arc<PartialObject>>,
     /// Claims (`PersistentVolumeClaim`) with an owner reference to the set.
-    pub claims: Vec<Arc<Head>>,
+    pub claims: Vec<Arc<PartialObject>>,
     /// Claims with an owner reference to one of these Pods, and none to the set.
-    pub pods_claims: Vec<Arc<Head>>,
+    pub pods_claims: Vec<Arc<PartialObject>>,
     /// Names that Pods of the set with these claims would have, and that other Pods of the namespace have: Pods that were released, or
     /// somebody else's.
     pub names_taken: BTreeSet<String>,
     /// ControllerRevisions of the namespace that the set controls, those that nobody controls, and those named like its own.
     pub revisions: Vec<Arc<ControllerRevision>>,
     /// ImagePullJobs that the set controls.
-    pub pull_jobs: Vec<Arc<Head>>,
+    pub pull_jobs: Vec<Arc<PartialObject>>,
     /// The nodes of the Pods. Only their labels are read, and only when the set [spreads its
     /// Pods](super::spreads_pods).
-    pub nodes: Vec<Arc<Head>>,
+    pub nodes: Vec<Arc<PartialObject>>,
     /// What came of the last plan for this set.
     pub last: Outcome,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kruise_api::meta::Head;
+use kruise_api::meta::PartialObject;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ impl World {
             let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
             owners.into_iter().any(|owner| owner["uid"] == SET_UID)
         };
-        let heads = |kind| -> Vec<Arc<Head>> { self.cluster.all(kind).filter(is_owned).map(read).collect() };
+        let heads = |kind| -> Vec<Arc<PartialObject>> { self.cluster.all(kind).filter(is_owned).map(read).collect() };
         let pods: Vec<&Value> = self.cluster.all(ObjectKind::Pod).filter(is_owned).collect();
         let is_pods = |object: &&Value| {
             let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kruise_api::nodeimage::v1beta1::SecretReference;
-use kruise_api::nodeimage::{ImagePullPhase, ImageTagSpec, Known};
+use kruise_api::nodeimage::{CachedNodeImage, ImagePullPhase, ImageTagSpec};
 
 use super::Observed;
 use crate::shared::image_name::Image;
@@ -23,9 +23,9 @@ pub(super) struct Counts {
     /// Names of nodes that have not answered.
     pub(super) unfinished: Vec<String>,
     /// Nodes that have to be asked, in order.
-    pub(super) waiting: Vec<Arc<Known>>,
+    pub(super) waiting: Vec<Arc<CachedNodeImage>>,
     /// Nodes that were asked and lack a Secret.
-    pub(super) without_secret: Vec<Arc<Known>>,
+    pub(super) without_secret: Vec<Arc<CachedNodeImage>>,
 }
 
 impl Counts {
@@ -68,7 +68,7 @@ pub(super) fn is_owner(tag: &ImageTagSpec, uid: &str) -> bool {
         .any(|owner| owner.uid.as_deref() == Some(uid))
 }
 
-fn lacks_secret(node: &Known, image: &str, wanted: &[SecretReference]) -> bool {
+fn lacks_secret(node: &CachedNodeImage, image: &str, wanted: &[SecretReference]) -> bool {
     let known = node
         .spec
         .images

@@ -14,7 +14,7 @@ use kruise_api::document;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretReference};
-use kruise_api::nodeimage::{ImageTagPullPolicy, ImageTagSpec, Known};
+use kruise_api::nodeimage::{CachedNodeImage, ImageTagPullPolicy, ImageTagSpec};
 use kruise_api::shared::completion::CompletionPolicyType;
 use serde_json::json;
 
@@ -62,7 +62,7 @@ pub(super) fn step(
 /// The entry of the image with what the job asks for.
 fn asked_for(
     job: &ImagePullJob,
-    node: &Known,
+    node: &CachedNodeImage,
     image: &Image,
     wanted: &[SecretReference],
     now: Timestamp,
@@ -147,7 +147,7 @@ fn pull_policy(job: &ImagePullJob, ttl: i64, ids: &mut IdSource) -> ImageTagPull
     }
 }
 
-fn write(node: &Known, image: &Image, entry: &ImageSpec) -> Chain {
+fn write(node: &CachedNodeImage, image: &Image, entry: &ImageSpec) -> Chain {
     let old = node.spec.images.get(&image.name);
     let patch = match old {
         Some(old) => document::changes(old, entry).ok().flatten(),

@@ -5,7 +5,7 @@
 //! - With `selector.names`: those of them that exist. With labels: those that match. Otherwise all.
 
 use kruise_api::imagepulljob::ImagePullJobSpec;
-use kruise_api::nodeimage::Known;
+use kruise_api::nodeimage::CachedNodeImage;
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::PodPhase;
 
@@ -13,7 +13,7 @@ use crate::shared::image_pull::labels;
 use crate::shared::selector;
 
 /// Whether a job with this spec pulls onto this node; never for one that goes by Pods.
-pub fn chooses(spec: &ImagePullJobSpec, node: &Known) -> bool {
+pub fn chooses(spec: &ImagePullJobSpec, node: &CachedNodeImage) -> bool {
     if spec.pod_selector.is_some() {
         return false;
     }

@@ -49,7 +49,7 @@ impl World {
     fn observed(&self) -> Observed {
         let read = |value: &Value| serde_json::from_value(value.clone()).unwrap();
         let job: ImagePullJob = read(self.cluster.get(ObjectKind::ImagePullJob, "job").unwrap());
-        let nodes: Vec<Arc<Known>> = self
+        let nodes: Vec<Arc<CachedNodeImage>> = self
             .cluster
             .all(ObjectKind::NodeImage)
             .map(|node| Arc::new(read_known(node)))
@@ -155,12 +155,12 @@ impl World {
     }
 }
 
-fn read_known(node: &Value) -> Known {
+fn read_known(node: &Value) -> CachedNodeImage {
     serde_json::from_value(node.clone()).unwrap()
 }
 
 /// Tags and versions that wait for an answer.
-fn unanswered(node: &Known) -> Vec<(String, i64)> {
+fn unanswered(node: &CachedNodeImage) -> Vec<(String, i64)> {
     let tags = node
         .spec
         .images

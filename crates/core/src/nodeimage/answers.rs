@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kruise_api::document;
 use kruise_api::names::event;
-use kruise_api::nodeimage::{ImagePullPhase, ImageTagSpec, ImageTagStatus, Known, NodeImageStatus};
+use kruise_api::nodeimage::{CachedNodeImage, ImagePullPhase, ImageTagSpec, ImageTagStatus, NodeImageStatus};
 use serde_json::{Value, json};
 
 use crate::plan::{About, Action, Env, Event, ObjectKind, Part, Plan, Preconditions, Target, Why};
@@ -20,7 +20,7 @@ use crate::shared::time_to_live::after;
 /// How long an answer is waited for.
 const PATIENCE_SECONDS: i64 = 600;
 
-pub(super) fn plan(images: &Known, env: &Env, plan: &mut Plan) {
+pub(super) fn plan(images: &CachedNodeImage, env: &Env, plan: &mut Plan) {
     let mut new = images.status.clone();
     let mut first: Option<Timestamp> = None;
     let mut found = false;
@@ -64,7 +64,7 @@ pub(super) fn plan(images: &Known, env: &Env, plan: &mut Plan) {
 }
 
 /// When the pull of a tag has failed for want of an answer, and why; nothing when it is done, or nobody set a time.
-fn overdue(images: &Known, name: &str, tag: &ImageTagSpec) -> Option<(Timestamp, &'static str)> {
+fn overdue(images: &CachedNodeImage, name: &str, tag: &ImageTagSpec) -> Option<(Timestamp, &'static str)> {
     let asked = tag.created_at.as_ref()?.0;
     let Some(answer) = images.answer(name, tag) else {
         return Some((after(asked, PATIENCE_SECONDS), "node has not responded for a long time"));
@@ -102,7 +102,7 @@ fn give_up(status: &mut NodeImageStatus, name: &str, tag: &ImageTagSpec, message
 }
 
 /// Drops answers nobody asked for, and counts the others.
-fn count(images: &Known, status: &mut NodeImageStatus) {
+fn count(images: &CachedNodeImage, status: &mut NodeImageStatus) {
     let wanted = &images.spec.images;
     status.image_statuses.retain(|name, image| {
         let asked = wanted.get(name).map(|image| image.tags.as_slice()).unwrap_or_default();
@@ -129,7 +129,7 @@ fn count(images: &Known, status: &mut NodeImageStatus) {
     status.desired = i32::try_from(desired).unwrap_or(i32::MAX);
 }
 
-fn tell(images: &Known, name: &str, tag: &ImageTagSpec, message: &str, plan: &mut Plan) {
+fn tell(images: &CachedNodeImage, name: &str, tag: &ImageTagSpec, message: &str, plan: &mut Plan) {
     let (image, node) = (reference(name, &tag.tag), &images.metadata.name);
     let text = format!("Failed to pull image {image} on node {node} for {message}");
     plan.events.push(Event::warning(event::PULL_IMAGE_FAILED, text.clone()));

@@ -245,7 +245,7 @@ fn given_a_change_then_only_the_jobs_that_own_what_changed_are_concerned() {
     let concerned = |change: &dyn Fn(&mut Value)| {
         let mut new = two.clone();
         change(&mut new);
-        let read = |value: &Value| serde_json::from_value::<Known>(value.clone()).unwrap();
+        let read = |value: &Value| serde_json::from_value::<CachedNodeImage>(value.clone()).unwrap();
         let jobs = jobs_concerned(&read(&two), &read(&new));
         jobs.into_iter().map(|(_, name)| name).collect::<Vec<_>>()
     };

@@ -14,7 +14,7 @@ use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
 use kruise_api::node::Node;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretMode};
-use kruise_api::nodeimage::{ImageTagSpec, Known};
+use kruise_api::nodeimage::{CachedNodeImage, ImageTagSpec};
 use serde_json::{Map, Value};
 
 use super::{Observed, labels, single};
@@ -22,7 +22,7 @@ use crate::plan::{Action, Env, ObjectKind, Part, Plan, Preconditions, Target};
 use crate::shared::pod_change::whole_seconds;
 use crate::shared::time_to_live::after;
 
-pub(super) fn plan(observed: &Observed, images: &Known, node: Option<&Node>, env: &Env, plan: &mut Plan) {
+pub(super) fn plan(observed: &Observed, images: &CachedNodeImage, node: Option<&Node>, env: &Env, plan: &mut Plan) {
     let kept: BTreeMap<String, ImageSpec> = images
         .spec
         .images
@@ -59,7 +59,7 @@ pub(super) fn plan(observed: &Observed, images: &Known, node: Option<&Node>, env
 /// What stays of an image; nothing when no tag does.
 fn kept_image(
     observed: &Observed,
-    images: &Known,
+    images: &CachedNodeImage,
     name: &str,
     image: &ImageSpec,
     env: &Env,
@@ -86,7 +86,7 @@ fn kept_image(
 
 fn kept_tag(
     observed: &Observed,
-    images: &Known,
+    images: &CachedNodeImage,
     name: &str,
     tag: &ImageTagSpec,
     env: &Env,
@@ -134,7 +134,7 @@ fn is_gone(observed: &Observed, owner: &ObjectReference) -> bool {
 }
 
 /// The jobs that have to be looked up for [`Observed::jobs`].
-pub(super) fn jobs(images: &Known) -> impl Iterator<Item = (String, String)> + '_ {
+pub(super) fn jobs(images: &CachedNodeImage) -> impl Iterator<Item = (String, String)> + '_ {
     let tags = images.spec.images.values().flat_map(|image| &image.tags);
     tags.flat_map(|tag| &tag.owner_references).filter_map(job_of)
 }

@@ -15,7 +15,7 @@ use kruise_api::{
     cloneset::v1beta1::CloneSet,
     gates::{Gate, Gates},
     kind::Kind as _,
-    meta::{Head, Meta, OwnerReference},
+    meta::{Meta, OwnerReference, PartialObject},
     names::{label, pattern},
     pod::Pod,
     revision::ControllerRevision,
@@ -39,11 +39,11 @@ use std::{collections::BTreeSet, sync::Arc};
 struct CloneSets {
     sets: Store<CloneSet>,
     pods: Store<Pod>,
-    claims: Store<Head>,
+    claims: Store<PartialObject>,
     revisions: Store<ControllerRevision>,
-    nodes: Store<Head>,
+    nodes: Store<PartialObject>,
     /// Only where images can be pulled ahead.
-    pull_jobs: Option<Store<Head>>,
+    pull_jobs: Option<Store<PartialObject>>,
     place: Arc<Workplace>,
     applier: Applier,
     last: LastOutcomes,
@@ -198,12 +198,18 @@ impl CloneSets {
     }
 
     /// Claims of a set's Pods that belong to the Pod and not to the set.
-    fn pods_claims(&self, set: &CloneSet, uid: &str, pods: &[Arc<Pod>], claims: &[Arc<Head>]) -> Vec<Arc<Head>> {
+    fn pods_claims(
+        &self,
+        set: &CloneSet,
+        uid: &str,
+        pods: &[Arc<Pod>],
+        claims: &[Arc<PartialObject>],
+    ) -> Vec<Arc<PartialObject>> {
         if set.spec.volume_claim_templates.is_empty() && claims.is_empty() {
             return Vec::new();
         }
         let of_pod = |pod: &Arc<Pod>| self.claims.by(&HEADS_BY_OWNER, &pod.metadata.uid.to_string());
-        let is_sets = |claim: &Arc<Head>| HEADS_BY_OWNER.matches(claim, uid);
+        let is_sets = |claim: &Arc<PartialObject>| HEADS_BY_OWNER.matches(claim, uid);
         pods.iter().flat_map(of_pod).filter(|claim| !is_sets(claim)).collect()
     }
 
@@ -213,7 +219,7 @@ impl CloneSets {
         set: &CloneSet,
         key: &ObjectKey,
         pods: &[Arc<Pod>],
-        claims: &[Arc<Head>],
+        claims: &[Arc<PartialObject>],
     ) -> BTreeSet<String> {
         if !set.spec.scale_strategy.enable_pvc_reuse {
             return BTreeSet::new();

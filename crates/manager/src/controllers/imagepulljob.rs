@@ -18,8 +18,8 @@ use crate::platform::{
 use jiff::Timestamp;
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
-    cloneset::v1beta1::CloneSet, gates::Gates, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _, meta::Head,
-    nodeimage::Known, pod::Pod, secret::Secret,
+    cloneset::v1beta1::CloneSet, gates::Gates, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _,
+    meta::PartialObject, nodeimage::CachedNodeImage, pod::Pod, secret::Secret,
 };
 use kruise_core::{
     imagepulljob::{
@@ -45,10 +45,10 @@ use std::{
 
 struct ImagePullJobs {
     jobs: Store<ImagePullJob>,
-    images: Store<Known>,
+    images: Store<CachedNodeImage>,
     pods: Store<Pod>,
     secrets: Store<Secret>,
-    namespaces: Store<Head>,
+    namespaces: Store<PartialObject>,
     /// Owners of jobs that go by Pods; they say in which order.
     sets: Store<CloneSet>,
     place: Arc<Workplace>,
@@ -65,7 +65,7 @@ struct ImagePullJobs {
 pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
     let place = Arc::new(platform.workplace(controller));
     let jobs: Store<ImagePullJob> = platform.store();
-    let images: Store<Known> = platform.store();
+    let images: Store<CachedNodeImage> = platform.store();
     let secrets: Store<Secret> = platform.store();
     let settings = platform.settings().clone();
     let this = Arc::new(ImagePullJobs {
@@ -153,7 +153,7 @@ impl ImagePullJobs {
         );
     }
 
-    fn node_changed(&self, event: &Event<'_, Known>) {
+    fn node_changed(&self, event: &Event<'_, CachedNodeImage>) {
         match (event.old, event.new) {
             (Some(old), Some(new)) if old.metadata.is_deleting() == new.metadata.is_deleting() => {
                 for (namespace, name) in jobs_concerned(old, new) {

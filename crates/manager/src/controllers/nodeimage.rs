@@ -13,7 +13,7 @@ use kruise_api::{
     imagepulljob::v1beta1::ImagePullJob,
     kind::Kind as _,
     node::Node,
-    nodeimage::{Known, v1beta1::NodeImage},
+    nodeimage::{CachedNodeImage, v1beta1::NodeImage},
     secret::Secret,
 };
 use kruise_core::{
@@ -30,7 +30,7 @@ use kruise_runtime::{
 use std::{sync::Arc, time::Duration};
 
 struct NodeImages {
-    images: Store<Known>,
+    images: Store<CachedNodeImage>,
     nodes: Store<Node>,
     jobs: Store<ImagePullJob>,
     secrets: Store<Secret>,
@@ -43,7 +43,7 @@ struct NodeImages {
 
 pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
     let place = Arc::new(platform.workplace(controller));
-    let images: Store<Known> = platform.store();
+    let images: Store<CachedNodeImage> = platform.store();
     let settings = platform.settings().clone();
     let this = Arc::new(NodeImages {
         nodes: platform.store(),

@@ -11,7 +11,7 @@ use kruise_api::{
     kind::Kind as _,
     names::{group, label},
     node::Node,
-    nodeimage::{Known, v1beta1::NodeImage},
+    nodeimage::{CachedNodeImage, v1beta1::NodeImage},
     pod::Pod,
     secret::Secret,
 };
@@ -77,14 +77,14 @@ impl Watched for ImageListPullJob {
 }
 
 /// NodeImages by each of their labels, as `key=value`.
-pub const IMAGES_BY_LABEL: Index<Known> = Index::new("label", |images, key| {
+pub const IMAGES_BY_LABEL: Index<CachedNodeImage> = Index::new("label", |images, key| {
     for (name, value) in images.metadata.labels.iter() {
         key(&format!("{name}={}", &**value));
     }
 });
 
 /// NodeImages by the UID of each owner of a tag.
-pub const IMAGES_BY_JOB: Index<Known> = Index::new("job", |images, key| {
+pub const IMAGES_BY_JOB: Index<CachedNodeImage> = Index::new("job", |images, key| {
     let tags = images.spec.images.values().flat_map(|image| &image.tags);
     for owner in tags.flat_map(|tag| &tag.owner_references) {
         if let Some(uid) = &owner.uid {
@@ -93,7 +93,7 @@ pub const IMAGES_BY_JOB: Index<Known> = Index::new("job", |images, key| {
     }
 });
 
-impl Watched for Known {
+impl Watched for CachedNodeImage {
     fn kind(_: &Settings) -> Kind<Self> {
         Kind::projected(
             Resource::cluster(group::APPS, NodeImage::VERSION, NodeImage::KIND, NodeImage::PLURAL),

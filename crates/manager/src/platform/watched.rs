@@ -2,7 +2,9 @@
 
 use super::images::PODS_BY_NAMESPACE;
 use crate::Settings;
-use kruise_api::{cloneset::v1beta1::CloneSet, meta::Head, names::group, pod::Pod, revision::ControllerRevision};
+use kruise_api::{
+    cloneset::v1beta1::CloneSet, meta::PartialObject, names::group, pod::Pod, revision::ControllerRevision,
+};
 use kruise_runtime::{
     cache::{Index, Kind, uid_key},
     resource::Resource,
@@ -71,18 +73,18 @@ pub static NODES: Resource = Resource::cluster("", "v1", "Node", "nodes");
 pub static IMAGE_PULL_JOBS: Resource = Resource::namespaced(group::APPS, "v1beta1", "ImagePullJob", "imagepulljobs");
 
 /// Objects of which only the metadata is read, by the UID of each owner.
-pub const HEADS_BY_OWNER: Index<Head> = Index::new("owner", |head, key| {
+pub const HEADS_BY_OWNER: Index<PartialObject> = Index::new("owner", |head, key| {
     for owner in &head.metadata.owner_references.0 {
         uid_key(&owner.uid, key);
     }
 });
 
 /// A kind of which only the metadata is read.
-pub(super) fn heads(resource: &Resource) -> Kind<Head> {
+pub(super) fn heads(resource: &Resource) -> Kind<PartialObject> {
     Kind::projected(
         resource.clone(),
-        |head: &Head| (&head.metadata).into(),
-        |head: &Head| (&head.metadata).into(),
+        |head: &PartialObject| (&head.metadata).into(),
+        |head: &PartialObject| (&head.metadata).into(),
     )
     .index(&HEADS_BY_OWNER)
 }

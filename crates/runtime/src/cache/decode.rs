@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use kruise_api::meta::{Head, Meta};
+use kruise_api::meta::{Meta, PartialObject};
 use kube::core::ObjectMeta;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
@@ -26,8 +26,8 @@ impl Unread {
     }
 
     /// The object's metadata; if that cannot be read either, what identifies it.
-    pub(super) fn head(&self) -> Head {
-        self.read().unwrap_or_else(|_| Head {
+    pub(super) fn partial(&self) -> PartialObject {
+        self.read().unwrap_or_else(|_| PartialObject {
             metadata: Meta {
                 name: self.meta.name.as_deref().unwrap_or_default().into(),
                 namespace: self.meta.namespace.as_deref().unwrap_or_default().into(),
@@ -47,14 +47,14 @@ impl<'de> Deserialize<'de> for Unread {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let json = <&'de RawValue>::deserialize(from)?;
         Ok(Self {
-            meta: head(json.get()),
+            meta: identity(json.get()),
             json: json.to_owned(),
         })
     }
 }
 
 /// Reads what identifies an object, and stops as soon as that is complete: most of an object comes later.
-fn head(json: &str) -> ObjectMeta {
+fn identity(json: &str) -> ObjectMeta {
     let mut meta = ObjectMeta::default();
     // Stopping early is an error to the parser and none to us.
     let _ = Field("metadata", &mut meta).deserialize(&mut serde_json::Deserializer::from_str(json));
@@ -173,20 +173,20 @@ mod tests {
 
     #[test]
     fn given_an_unreadable_object_then_its_metadata_is_read_as_far_as_possible() {
-        let head = |labels: serde_json::Value| {
+        let metadata = |labels: serde_json::Value| {
             let object = json!({ "number": "five", "metadata": { "name": "b", "namespace": "n", "uid": "v", "resourceVersion": "8",
                                  "labels": labels, "ownerReferences": [{ "uid": "o", "controller": true }] } });
             let object: Unread = serde_json::from_str(&object.to_string()).expect("any JSON");
             assert!(object.read::<Numbered>().is_err());
-            object.head().metadata
+            object.partial().metadata
         };
-        let good = head(json!({ "app": "web" }));
+        let good = metadata(json!({ "app": "web" }));
         assert_eq!((good.label("app"), good.resource_version), (Some("web"), 8));
         assert_eq!(
             good.controller().map(|owner| owner.uid.to_string()).as_deref(),
             Some("o")
         );
-        let bad = head(json!(7));
+        let bad = metadata(json!(7));
         assert_eq!(
             (&*bad.name, &*bad.namespace, bad.uid.to_string().as_str()),
             ("b", "n", "v")

@@ -151,11 +151,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             tracing::error!(%kind, object = %key, reason = without_values(&reason), "this object cannot be read and is left out");
             tracing::trace!(%kind, object = %key, %reason, "what exactly cannot be read");
         }
-        let head = unread.head();
+        let partial = unread.partial();
         self.store.feed(if listed {
-            Change::ListedUnreadable(head)
+            Change::ListedUnreadable(partial)
         } else {
-            Change::AppliedUnreadable(head)
+            Change::AppliedUnreadable(partial)
         });
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use kruise_api::meta::Head;
+use kruise_api::meta::PartialObject;
 use parking_lot::{Mutex, RwLock};
 use prometheus::IntCounter;
 use tokio::sync::watch;
@@ -64,13 +64,13 @@ pub enum Change<'a, K> {
     /// An object of the list.
     Listed(K),
     /// An object of the list that cannot be read, but for its metadata.
-    ListedUnreadable(Head),
+    ListedUnreadable(PartialObject),
     /// The list is complete: what it did not contain is gone.
     ListEnds,
     /// An object was made or changed.
     Applied(K),
     /// An object was made or changed and cannot be read, but for its metadata.
-    AppliedUnreadable(Head),
+    AppliedUnreadable(PartialObject),
     /// An object was deleted, at this resourceVersion.
     Deleted(Named<'a>, u64),
     /// Every change up to this resourceVersion has been told.
@@ -150,14 +150,14 @@ impl<K: Send + Sync + 'static> Store<K> {
     }
 
     /// What is known of an object whose newest version cannot be read.
-    pub fn unreadable(&self, namespace: &str, name: &str) -> Option<Arc<Head>> {
+    pub fn unreadable(&self, namespace: &str, name: &str) -> Option<Arc<PartialObject>> {
         let held = self.0.held.read();
         held.unreadable.get(Named { namespace, name }).cloned()
     }
 
     /// The same of all such objects of a namespace, by name. Read it before the objects: one that is read meanwhile is then among these
     /// or among those.
-    pub fn unreadable_in(&self, namespace: &str) -> Vec<Arc<Head>> {
+    pub fn unreadable_in(&self, namespace: &str) -> Vec<Arc<PartialObject>> {
         self.0.held.read().unreadable.within(namespace)
     }
 
@@ -259,9 +259,9 @@ impl<K: Send + Sync + 'static> Store<K> {
                 feed.listed_version = feed.listed_version.max(version);
                 self.put(&feed, object, Origin::List);
             }
-            Change::ListedUnreadable(head) => {
-                feed.listed_version = feed.listed_version.max(head.metadata.resource_version);
-                self.keep_head(head);
+            Change::ListedUnreadable(partial) => {
+                feed.listed_version = feed.listed_version.max(partial.metadata.resource_version);
+                self.keep_partial(partial);
             }
             Change::ListEnds => self.end_list(&feed),
             Change::Reached(version) => {
@@ -273,9 +273,9 @@ impl<K: Send + Sync + 'static> Store<K> {
                 self.put(&feed, object, Origin::Watch);
                 self.advance(version);
             }
-            Change::AppliedUnreadable(head) => {
-                let version = head.metadata.resource_version;
-                self.keep_head(head);
+            Change::AppliedUnreadable(partial) => {
+                let version = partial.metadata.resource_version;
+                self.keep_partial(partial);
                 self.advance(version);
             }
             Change::Deleted(name, version) => {
@@ -309,11 +309,11 @@ impl<K: Send + Sync + 'static> Store<K> {
     }
 
     /// Notes an object of which only the metadata is known. An older version of it stays.
-    fn keep_head(&self, head: Head) {
+    fn keep_partial(&self, partial: PartialObject) {
         let mut held = self.0.held.write();
         let list = held.position.list_begun;
-        held.shelf.mark(&self.0.kind, (&head.metadata).into(), list);
-        held.unreadable.put(head, list);
+        held.shelf.mark(&self.0.kind, (&partial.metadata).into(), list);
+        held.unreadable.put(partial, list);
     }
 
     fn same_version(&self, old: &K, new: &K) -> bool {

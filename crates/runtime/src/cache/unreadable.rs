@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kruise_api::meta::Head;
+use kruise_api::meta::PartialObject;
 
 use super::kind::Named;
 use crate::resource::ObjectKey;
@@ -12,7 +12,7 @@ use crate::resource::ObjectKey;
 pub(super) struct Unreadable(BTreeMap<ObjectKey, Entry>);
 
 struct Entry {
-    head: Arc<Head>,
+    partial: Arc<PartialObject>,
     /// The list in which the object was seen last.
     list: u32,
 }
@@ -22,27 +22,27 @@ impl Unreadable {
         self.0.len()
     }
 
-    pub(super) fn get(&self, name: Named<'_>) -> Option<&Arc<Head>> {
+    pub(super) fn get(&self, name: Named<'_>) -> Option<&Arc<PartialObject>> {
         // There are hardly ever any.
         if self.0.is_empty() {
             return None;
         }
-        self.0.get(&key(name)).map(|entry| &entry.head)
+        self.0.get(&key(name)).map(|entry| &entry.partial)
     }
 
     /// Those of a namespace, by name.
-    pub(super) fn within(&self, namespace: &str) -> Vec<Arc<Head>> {
+    pub(super) fn within(&self, namespace: &str) -> Vec<Arc<PartialObject>> {
         if self.0.is_empty() {
             return Vec::new();
         }
         let from = self.0.range(ObjectKey::new(namespace, "")..);
         let same = from.take_while(|(key, _)| &*key.namespace == namespace);
-        same.map(|(_, entry)| entry.head.clone()).collect()
+        same.map(|(_, entry)| entry.partial.clone()).collect()
     }
 
-    pub(super) fn put(&mut self, head: Head, list: u32) {
-        let head = Arc::new(head);
-        self.0.insert(key((&head.metadata).into()), Entry { head, list });
+    pub(super) fn put(&mut self, partial: PartialObject, list: u32) {
+        let partial = Arc::new(partial);
+        self.0.insert(key((&partial.metadata).into()), Entry { partial, list });
     }
 
     pub(super) fn remove(&mut self, name: Named<'_>) {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use kruise_api::meta::Head;
+use kruise_api::meta::PartialObject;
 use kruise_runtime::cache::{Cache, CacheOptions, Kind};
 use kruise_testkit::cluster;
 use kruise_testkit::eventually::run_test;
@@ -75,13 +75,13 @@ fn list(namespace: String) {
             ..CacheOptions::default()
         };
         let mut cache = Cache::new(client, options, &Registry::new()).expect("metrics");
-        let heads = cache.watch(Kind::projected(
+        let objects = cache.watch(Kind::projected(
             CONFIG_MAPS.clone(),
-            |head: &Head| (&head.metadata).into(),
-            |head: &Head| (&head.metadata).into(),
+            |object: &PartialObject| (&object.metadata).into(),
+            |object: &PartialObject| (&object.metadata).into(),
         ));
         let _running = Running::start(cache).await;
-        assert!(heads.len() >= OBJECTS, "{}", heads.len());
+        assert!(objects.len() >= OBJECTS, "{}", objects.len());
         let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
         let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let most: usize = most

@@ -6,7 +6,7 @@ use super::super::fixtures::{PodBuilder, claim, env, from_parts, observed, pod, 
 use super::super::plan;
 use super::*;
 use crate::plan::Env;
-use kruise_api::meta::Head;
+use kruise_api::meta::PartialObject;
 
 fn ready(name: &str) -> PodBuilder {
     pod(name).ready().on(&format!("n-{name}"))
@@ -58,7 +58,7 @@ fn given_zones_then_scaling_in_takes_from_the_crowded_one() {
     ];
     let mut observed = from_parts(&set, &pods, &[], &[revision("web-old", 1, &template)]);
     assert!(super::super::spreads_pods(&observed.set));
-    let node = |name: &str, zone: &str| -> Head {
+    let node = |name: &str, zone: &str| -> PartialObject {
         serde_json::from_value(
             json!({ "metadata": { "name": name, "labels": { "topology.kubernetes.io/zone": zone } } }),
         )
@@ -240,8 +240,8 @@ fn a_failed_pod_is_replaced_but_never_deleted() {
 
 #[test]
 fn while_a_pod_cannot_be_read_none_is_created_or_deleted_and_the_set_says_so() {
-    let unreadable = || -> Vec<Arc<Head>> {
-        let pod: Head = serde_json::from_value(pod("web-c").0).unwrap();
+    let unreadable = || -> Vec<Arc<PartialObject>> {
+        let pod: PartialObject = serde_json::from_value(pod("web-c").0).unwrap();
         vec![Arc::new(pod)]
     };
     // Too few, too many, one named, one to be replaced: whatever there is to do waits.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use kruise_api::meta::Head;
+use kruise_api::meta::PartialObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ impl State {
         Observed {
             set: self.all("CloneSet").remove(0),
             pods: self.all("Pod"),
-            claims: self.all::<Head>("PersistentVolumeClaim"),
+            claims: self.all::<PartialObject>("PersistentVolumeClaim"),
             revisions: self.all("ControllerRevision"),
             ..Observed::default()
         }

@@ -3,7 +3,8 @@
 use super::ImagePullJobs;
 use crate::platform::{IMAGES_BY_LABEL, PODS_BY_NAMESPACE};
 use kruise_api::{
-    cloneset::v1beta1::CloneSet, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _, nodeimage::Known, pod::Pod,
+    cloneset::v1beta1::CloneSet, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _, nodeimage::CachedNodeImage,
+    pod::Pod,
 };
 use kruise_core::{
     imagepulljob::select::{chooses, chooses_pod, is_running},
@@ -13,7 +14,7 @@ use std::{collections::HashSet, sync::Arc};
 
 impl ImagePullJobs {
     /// The chosen nodes, in the order in which they get their turn.
-    pub(super) fn nodes(&self, job: &ImagePullJob) -> Vec<Arc<Known>> {
+    pub(super) fn nodes(&self, job: &ImagePullJob) -> Vec<Arc<CachedNodeImage>> {
         if job.spec.pod_selector.is_some() {
             return self.nodes_of_pods(job);
         }
@@ -42,7 +43,7 @@ impl ImagePullJobs {
         })
     }
 
-    fn nodes_of_pods(&self, job: &ImagePullJob) -> Vec<Arc<Known>> {
+    fn nodes_of_pods(&self, job: &ImagePullJob) -> Vec<Arc<CachedNodeImage>> {
         let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
         let counts = |pod: &Pod| is_running(pod) && chooses_pod(&job.spec, pod);
         let mut pods = self.pods.select(&PODS_BY_NAMESPACE, namespace, counts);

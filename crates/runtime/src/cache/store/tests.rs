@@ -20,20 +20,20 @@ fn map(name: &str, version: u64) -> ConfigMap {
     }
 }
 
-fn head(name: &str, version: u64) -> Head {
+fn partial(name: &str, version: u64) -> PartialObject {
     let metadata = Meta {
         name: name.into(),
         namespace: "n".into(),
         resource_version: version,
         ..Meta::default()
     };
-    Head { metadata }
+    PartialObject { metadata }
 }
 
 fn unreadable(store: &Store<ConfigMap>) -> Vec<String> {
     let all = store.unreadable_in("n");
     all.iter()
-        .map(|head| format!("{}@{}", head.metadata.name, head.metadata.resource_version))
+        .map(|partial| format!("{}@{}", partial.metadata.name, partial.metadata.resource_version))
         .collect()
 }
 
@@ -148,8 +148,8 @@ fn given_changes_then_pairs_are_told_in_order_and_the_position_follows() {
 fn given_an_unreadable_version_in_a_list_then_the_last_readable_one_stays() {
     let store = listed(&[("a", 1)]);
     store.feed(Change::ListBegins);
-    store.feed(Change::ListedUnreadable(head("a", 2)));
-    store.feed(Change::ListedUnreadable(head("never-seen", 3)));
+    store.feed(Change::ListedUnreadable(partial("a", 2)));
+    store.feed(Change::ListedUnreadable(partial("never-seen", 3)));
     store.feed(Change::ListEnds);
     assert_eq!(store.len(), 1);
     assert!(store.get("n", "a").is_some());
@@ -161,9 +161,9 @@ fn given_an_unreadable_version_in_a_list_then_the_last_readable_one_stays() {
 fn given_objects_that_cannot_be_read_then_they_are_not_absent_until_they_are_read_or_gone() {
     let store = listed(&[("a", 1), ("b", 2)]);
     assert!(unreadable(&store).is_empty());
-    store.feed(Change::AppliedUnreadable(head("a", 3)));
-    store.feed(Change::AppliedUnreadable(head("new", 4)));
-    store.feed(Change::AppliedUnreadable(head("newer", 5)));
+    store.feed(Change::AppliedUnreadable(partial("a", 3)));
+    store.feed(Change::AppliedUnreadable(partial("new", 4)));
+    store.feed(Change::AppliedUnreadable(partial("newer", 5)));
     assert_eq!(unreadable(&store), ["a@3", "new@4", "newer@5"]);
     assert!(store.unreadable_in("other").is_empty());
     assert_eq!(
