@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
-pub use compact::{Moment, Uid};
+pub use compact::{CompactTimestamp, Uid};
 pub use pairs::{Annotations, Labels, Pairs};
 
 use crate::names::{annotation, group};
@@ -39,9 +39,9 @@ pub struct Meta {
     #[serde(deserialize_with = "or_empty")]
     pub generation: i64,
     /// When the object was made.
-    pub creation_timestamp: Option<Moment>,
+    pub creation_timestamp: Option<CompactTimestamp>,
     /// When the object is to be gone.
-    pub deletion_timestamp: Option<Moment>,
+    pub deletion_timestamp: Option<CompactTimestamp>,
     /// Seconds it may take to go.
     pub deletion_grace_period_seconds: Option<i32>,
     /// Labels.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::meta::{Meta, Moment};
+use crate::meta::{CompactTimestamp, Meta};
 use crate::names::label;
 use crate::pod::status::{Holds, PodCondition};
 use crate::wire::or_empty;
@@ -30,7 +30,7 @@ pub struct NodeStatus {
 
 impl Node {
     /// Since when the node is ready; nothing when it is not.
-    pub fn ready_since(&self) -> Option<Moment> {
+    pub fn ready_since(&self) -> Option<CompactTimestamp> {
         let ready = self
             .status
             .conditions

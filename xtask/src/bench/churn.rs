@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
-use tokio::time::{Instant as Moment, sleep, sleep_until};
+use tokio::time::{Instant as TokioInstant, sleep, sleep_until};
 
 use super::arena::{Arena, Contender, Spent};
 use super::platform::MEGABYTE;
@@ -71,7 +71,7 @@ async fn change(workload: &Workload, time: Duration) -> Result<usize> {
         .map(anyhow::Ok)
         .try_for_each_concurrent(16, |(number, name)| async move {
             let due = begin + Duration::from_secs(1) / RATE * u32::try_from(number)?;
-            sleep_until(Moment::from_std(due)).await;
+            sleep_until(TokioInstant::from_std(due)).await;
             let patch = json!({"status": {"conditions": [{
                 "type": "Measured", "status": "True", "message": number.to_string(), "lastTransitionTime": Timestamp::now().to_string(),
             }]}});

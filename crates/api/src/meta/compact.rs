@@ -12,38 +12,38 @@ use crate::text::Text;
 
 /// A point in time, to the second, as Kubernetes keeps them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(NonZeroI64);
+pub struct CompactTimestamp(NonZeroI64);
 
-/// Added to the seconds, so that no point in time is 0 and an `Option<Moment>` takes no more than a `Moment`.
+/// Added to the seconds, so that no point in time is 0 and an `Option<CompactTimestamp>` takes no more than a `CompactTimestamp`.
 const SHIFT: i64 = 1 << 61;
 
-impl Moment {
+impl CompactTimestamp {
     /// As a timestamp.
     pub fn timestamp(self) -> Timestamp {
         Timestamp::from_second(self.0.get() - SHIFT).unwrap_or_default()
     }
 }
 
-impl From<Timestamp> for Moment {
+impl From<Timestamp> for CompactTimestamp {
     fn from(time: Timestamp) -> Self {
         // Never 0: jiff's range of time is far smaller than the shift.
         Self(NonZeroI64::new(time.as_second() + SHIFT).unwrap_or(NonZeroI64::MAX))
     }
 }
 
-impl From<Moment> for Time {
-    fn from(moment: Moment) -> Self {
-        Self(moment.timestamp())
+impl From<CompactTimestamp> for Time {
+    fn from(time: CompactTimestamp) -> Self {
+        Self(time.timestamp())
     }
 }
 
-impl fmt::Debug for Moment {
+impl fmt::Debug for CompactTimestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.timestamp(), f)
     }
 }
 
-impl<'de> Deserialize<'de> for Moment {
+impl<'de> Deserialize<'de> for CompactTimestamp {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_str(Parsed("a time such as 2024-03-01T10:00:00Z", |text| {
             text.parse::<Timestamp>().ok().map(Self::from)
@@ -207,8 +207,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_read_to_the_second_and_takes_one_word() {
-        let read = |text: &str| serde_json::from_value::<Moment>(text.into());
+    fn a_timestamp_is_read_to_the_second_and_takes_one_word() {
+        let read = |text: &str| serde_json::from_value::<CompactTimestamp>(text.into());
         for text in ["2024-03-01T10:00:00Z", "1970-01-01T00:00:00Z", "1907-05-01T00:00:00Z"] {
             assert_eq!(format!("{:?}", read(text).unwrap()), text);
         }
@@ -222,7 +222,7 @@ mod tests {
             1_709_287_200
         );
         assert!(read("yesterday").unwrap_err().to_string().contains("is not a time"));
-        assert_eq!(size_of::<Option<Moment>>(), 8);
+        assert_eq!(size_of::<Option<CompactTimestamp>>(), 8);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use crate::meta::Moment;
+use crate::meta::CompactTimestamp;
 use crate::meta::compact::ContainerId;
 use crate::pod::Resources;
 use crate::text::{Common, Text};
@@ -82,7 +82,7 @@ pub struct PodCondition {
     #[serde(deserialize_with = "or_empty")]
     pub status: Holds,
     /// When that last changed.
-    pub last_transition_time: Option<Moment>,
+    pub last_transition_time: Option<CompactTimestamp>,
     /// Why, in one word.
     #[serde(deserialize_with = "or_empty")]
     pub reason: Text,
@@ -143,7 +143,7 @@ pub enum ContainerState {
     /// It runs.
     Running {
         /// Since when.
-        started_at: Option<Moment>,
+        started_at: Option<CompactTimestamp>,
     },
     /// It has ended.
     Terminated {
@@ -152,7 +152,7 @@ pub enum ContainerState {
         /// Why, in one word.
         reason: Text,
         /// When.
-        finished_at: Option<Moment>,
+        finished_at: Option<CompactTimestamp>,
     },
 }
 
@@ -175,7 +175,7 @@ struct WireWaiting {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WireRunning {
-    started_at: Option<Moment>,
+    started_at: Option<CompactTimestamp>,
 }
 
 #[derive(Default, Deserialize)]
@@ -185,7 +185,7 @@ struct WireTerminated {
     exit_code: i32,
     #[serde(deserialize_with = "or_empty")]
     reason: Text,
-    finished_at: Option<Moment>,
+    finished_at: Option<CompactTimestamp>,
 }
 
 impl From<WireState> for ContainerState {

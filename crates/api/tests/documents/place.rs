@@ -19,7 +19,7 @@ const KEY: &str = "key";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Text,
-    Moment,
+    DateTime,
     Int32,
     Int64,
     IntOrText,
@@ -41,7 +41,7 @@ impl Shape {
             return Self::IntOrText;
         }
         match (schema["type"].as_str(), schema["format"].as_str()) {
-            (Some("string"), Some("date-time")) => Self::Moment,
+            (Some("string"), Some("date-time")) => Self::DateTime,
             (Some("string"), _) => Self::Text,
             (Some("integer"), Some("int64")) => Self::Int64,
             (Some("integer"), _) => Self::Int32,
@@ -66,7 +66,7 @@ impl Shape {
     pub(crate) fn wrong_values(self) -> Vec<Value> {
         match self {
             Self::Text => vec![json!(7), json!(true), json!({}), json!([])],
-            Self::Moment => vec![json!("yesterday"), json!(7), json!({})],
+            Self::DateTime => vec![json!("yesterday"), json!(7), json!({})],
             Self::Int32 => vec![json!("7"), json!(7.5), json!(3_000_000_000_i64), json!(true), json!({})],
             Self::Int64 => vec![json!("7"), json!(7.5), json!(u64::MAX), json!(true), json!({})],
             Self::IntOrText => vec![json!(true), json!(7.5), json!(3_000_000_000_i64), json!({}), json!([])],
@@ -153,7 +153,7 @@ fn visit(steps: &mut Vec<Step>, schema: &Value, places: &mut Vec<Place>) {
 pub(crate) fn sample(schema: &Value) -> Value {
     match Shape::of(schema) {
         Shape::Text => schema["enum"][0].as_str().map_or(json!("text"), |word| json!(word)),
-        Shape::Moment => json!("2024-03-01T10:00:00Z"),
+        Shape::DateTime => json!("2024-03-01T10:00:00Z"),
         Shape::Int32 | Shape::Int64 => json!(3),
         Shape::IntOrText => json!("30%"),
         Shape::Flag => json!(true),

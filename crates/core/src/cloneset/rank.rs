@@ -21,7 +21,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 
-use kruise_api::meta::{Labels, Moment};
+use kruise_api::meta::{CompactTimestamp, Labels};
 use kruise_api::names::{annotation, label};
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::PodPhase;
@@ -63,9 +63,9 @@ struct Key<'a> {
     placement: (bool, u8),
     ready: bool,
     cost: i32,
-    ready_since: Option<Moment>,
+    ready_since: Option<CompactTimestamp>,
     restarts: i32,
-    created: Option<Moment>,
+    created: Option<CompactTimestamp>,
     name: &'a str,
 }
 
@@ -125,8 +125,8 @@ pub(super) fn restarts(pod: &Pod) -> i32 {
 }
 
 /// The later time first, an unknown one before all.
-pub(super) fn later_or_unknown(one: Option<Moment>, other: Option<Moment>) -> Ordering {
-    let key = |time: Option<Moment>| (time.is_some(), Reverse(time));
+pub(super) fn later_or_unknown(one: Option<CompactTimestamp>, other: Option<CompactTimestamp>) -> Ordering {
+    let key = |time: Option<CompactTimestamp>| (time.is_some(), Reverse(time));
     key(one).cmp(&key(other))
 }
 

@@ -105,7 +105,7 @@ fn not_ready(pod: &Pod, env: &Env) -> PodChange {
         holds: false,
         reason: Some(START_IN_PLACE_UPDATE.to_owned()),
         message: None,
-        since: Some(unready_since.map_or(env.now, kruise_api::meta::Moment::timestamp)),
+        since: Some(unready_since.map_or(env.now, kruise_api::meta::CompactTimestamp::timestamp)),
     };
     change.conditions.insert(IN_PLACE_UPDATE_READY.to_owned(), condition);
     if let Some(ready) = readiness::ready_with(pod, &[(IN_PLACE_UPDATE_READY, false)]) {
