@@ -45,7 +45,7 @@ use crate::Flags;
 use crate::platform::Platform;
 use default_keys::DefaultKeys;
 use plugins::Plugins;
-use pull::{Means, Task};
+use pull::{PullContext, Task};
 use secrets::Secrets;
 use sync::{ImageKey, Known, Step};
 
@@ -65,7 +65,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(50);
 pub(crate) struct Puller {
     node: String,
     images: Store<NodeImage>,
-    means: Arc<Means>,
+    context: Arc<PullContext>,
     writer: Writer,
     recorder: Recorder,
     slots: Option<Arc<Semaphore>>,
@@ -116,7 +116,7 @@ impl Puller {
         Self {
             node: platform.node().to_owned(),
             images,
-            means: Arc::new(Means {
+            context: Arc::new(PullContext {
                 runtime: platform.runtimes().first().clone(),
                 secrets: Secrets::new(platform.client().clone()),
                 keys: DefaultKeys::new(plugins),
@@ -240,8 +240,8 @@ impl Puller {
 
     /// A worker for one tag.
     fn begin(&self, image: &NodeImage, task: Task) -> AbortHandle {
-        let (means, slots, tell, recorder) = (
-            self.means.clone(),
+        let (context, slots, tell, recorder) = (
+            self.context.clone(),
             self.slots.clone(),
             self.tell.clone(),
             self.recorder.clone(),
@@ -266,7 +266,7 @@ impl Puller {
                 return;
             }
             // Not even a mistake of ours leaves a tag in the air.
-            let pulled = AssertUnwindSafe(means.pull(&task)).catch_unwind().await;
+            let pulled = AssertUnwindSafe(context.pull(&task)).catch_unwind().await;
             let result = pulled.unwrap_or_else(|_| Err("the pull failed within the daemon, see its log".to_owned()));
             announce(&recorder, &about, &task, &result);
             let status = pull::ended(begun, result, Timestamp::now());

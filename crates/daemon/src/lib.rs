@@ -3,12 +3,12 @@
 pub mod cli;
 mod containers;
 mod images;
-mod kill;
 mod meta;
 mod platform;
 mod recreate;
 pub mod run;
 pub mod settings;
+mod stop;
 
 pub use cli::Flags;
 pub use settings::Settings;

@@ -7,7 +7,7 @@
 //! 1. The request that is worked on says `Recreating`, the others `Pending`.
 //! 2. If the Pod is to be drained first, that is waited for.
 //! 3. Each container's state is compared with what the runtime shows, and written down.
-//! 4. The next container is stopped, see [`crate::kill`]; or the request is completed.
+//! 4. The next container is stopped, see [`crate::stop`]; or the request is completed.
 //!
 //! Which step comes next is [`decide`]d without looking at anything but the request and the runtime's containers.
 
@@ -39,12 +39,12 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::containers;
-use crate::kill::{Killer, Victim, hook, noted};
 use crate::platform::{PAUSES, Platform};
+use crate::stop::{ContainerStopper, StopRequest, hook, noted};
 use decide::{Drained, Next, OnNode, Picked};
 
 const NAME: &str = "container-recreate";
-/// A kill lasts as long as the container's grace period, so there are many.
+/// Stopping lasts as long as the container's grace period, so there are many.
 const WORKERS: usize = 32;
 /// A write that the cache does not show after this is not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -72,7 +72,7 @@ pub(crate) struct Recreator {
 struct Work {
     requests: Store<ContainerRecreateRequest>,
     runtimes: Runtimes,
-    killer: Killer,
+    stopper: ContainerStopper,
     writer: Writer,
     expectations: Expectations,
     /// Containers that were stopped and perhaps not yet written down as such: UID of the request, name.
@@ -92,7 +92,7 @@ impl Recreator {
             work: Arc::new(Work {
                 requests,
                 runtimes: platform.runtimes().clone(),
-                killer: Killer::new(pods, platform.recorder(source::DAEMON_CONTAINER_RECREATE)),
+                stopper: ContainerStopper::new(pods, platform.recorder(source::DAEMON_CONTAINER_RECREATE)),
                 writer: platform.writer(NAME),
                 expectations: platform.expectations(NAME, PATIENCE),
                 killed: Mutex::default(),
@@ -202,7 +202,9 @@ impl Work {
             let (Some(state), Some(container)) = (states.get_mut(place), request.spec.containers.get(place)) else {
                 break;
             };
-            let stopped = self.kill(request, runtime, container, &on_node, &pod_uid).await;
+            let stopped = self
+                .stop_container(request, runtime, container, &on_node, &pod_uid)
+                .await;
             match stopped {
                 Ok(()) => {
                     self.killed.lock().insert((uid.clone(), container.name.clone()));
@@ -223,7 +225,7 @@ impl Work {
         Ok(observed.look_again.map_or_else(Outcome::done, Outcome::wake_after))
     }
 
-    async fn kill(
+    async fn stop_container(
         &self,
         request: &ContainerRecreateRequest,
         runtime: &Runtime,
@@ -237,7 +239,7 @@ impl Work {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let strategy = request.spec.strategy.as_ref();
         let grace = strategy.and_then(|strategy| strategy.termination_grace_period_seconds);
-        let victim = Victim {
+        let stop = StopRequest {
             namespace: text(&request.metadata.namespace),
             pod: request.spec.pod_name.clone(),
             pod_uid: pod_uid.to_owned(),
@@ -251,7 +253,7 @@ impl Work {
                 text(&request.metadata.name)
             ),
         };
-        self.killer.kill(runtime, &victim).await
+        self.stopper.stop(runtime, &stop).await
     }
 
     async fn write_states(
@@ -304,7 +306,7 @@ impl Work {
 }
 
 /// The hook of a container: as the request has it. What the request cannot express, such as a pause, the kubelet has noted on the container.
-fn hook_of(container: &RecreateContainer, newest: &ContainerStatus) -> Option<crate::kill::Hook> {
+fn hook_of(container: &RecreateContainer, newest: &ContainerStatus) -> Option<crate::stop::Hook> {
     let given = container.pre_stop.as_ref()?;
     let handler = LifecycleHandler {
         exec: given.exec.clone(),

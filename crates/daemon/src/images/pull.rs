@@ -31,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 
 /// What pulls share.
-pub(super) struct Means {
+pub(super) struct PullContext {
     pub(super) runtime: Runtime,
     pub(super) secrets: Secrets,
     pub(super) keys: DefaultKeys,
@@ -125,7 +125,7 @@ fn whole_seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
-impl Means {
+impl PullContext {
     /// Pulls until it is there or there is no hope. Gives the ID of the image.
     pub(super) async fn pull(&self, task: &Task) -> Result<String, String> {
         let wanted = Image::parse(&task.reference()).map_err(|error| error.to_string())?;

@@ -20,8 +20,8 @@ use kruise_runtime::queue::{Limits, Priority, Queue};
 use kruise_runtime::resource::ObjectKey;
 use kruise_runtime::shutdown::CancellationToken;
 
-use crate::kill::{Killer, Victim, hook, noted};
 use crate::platform::Platform;
+use crate::stop::{ContainerStopper, StopRequest, hook, noted};
 
 const NAME: &str = "container-restart";
 const WORKERS: usize = 10;
@@ -43,7 +43,7 @@ pub(super) struct Restarts(Queue<ObjectKey>);
 pub(crate) struct Restarter {
     controller: Controller,
     runtimes: Runtimes,
-    killer: Killer,
+    stopper: ContainerStopper,
 }
 
 pub(super) fn restarter(platform: &Platform, pods: Store<Pod>) -> (Restarts, Restarter) {
@@ -51,7 +51,7 @@ pub(super) fn restarter(platform: &Platform, pods: Store<Pod>) -> (Restarts, Res
     let restarter = Restarter {
         controller: platform.controller(NAME, &queue, WORKERS).deadline(DEADLINE),
         runtimes: platform.runtimes().clone(),
-        killer: Killer::new(Some(pods), platform.recorder(source::DAEMON_CONTAINER_META)),
+        stopper: ContainerStopper::new(Some(pods), platform.recorder(source::DAEMON_CONTAINER_META)),
     };
     (Restarts(queue), restarter)
 }
@@ -68,13 +68,13 @@ impl Restarts {
 impl Restarter {
     /// Works until `stop`.
     pub(crate) async fn run(self, stop: CancellationToken) -> Result<(), Infallible> {
-        let (runtimes, killer, stopping) = (self.runtimes, Arc::new(self.killer), stop.clone());
+        let (runtimes, stopper, stopping) = (self.runtimes, Arc::new(self.stopper), stop.clone());
         let restart = move |key: ObjectKey| {
-            let (runtimes, killer, stopping) = (runtimes.clone(), killer.clone(), stopping.clone());
+            let (runtimes, stopper, stopping) = (runtimes.clone(), stopper.clone(), stopping.clone());
             async move {
                 tokio::select! {
                     () = stopping.cancelled() => Ok(Outcome::done()),
-                    result = restart(&runtimes, &killer, &key) => result,
+                    result = restart(&runtimes, &stopper, &key) => result,
                 }
             }
         };
@@ -83,7 +83,7 @@ impl Restarter {
     }
 }
 
-async fn restart(runtimes: &Runtimes, killer: &Killer, key: &ObjectKey) -> Result<Outcome, Error> {
+async fn restart(runtimes: &Runtimes, stopper: &ContainerStopper, key: &ObjectKey) -> Result<Outcome, Error> {
     let failed =
         |error: kruise_cri::Error| Error::new(Class::Transient, format!("cannot restart a container: {error}"));
     let Some(runtime) = runtimes.named(&key.namespace) else {
@@ -92,17 +92,17 @@ async fn restart(runtimes: &Runtimes, killer: &Killer, key: &ObjectKey) -> Resul
     let found = runtime.find_container(&key.name).await.map_err(failed)?;
     let running = found.filter(|container| container.state() == ContainerState::ContainerRunning);
     if let Some(container) = running {
-        let victim = victim(runtime.name(), container);
-        killer.kill(runtime, &victim).await.map_err(failed)?;
+        let request = stop_request(runtime.name(), container);
+        stopper.stop(runtime, &request).await.map_err(failed)?;
     }
     Ok(Outcome::done())
 }
 
-fn victim(runtime: &str, container: Container) -> Victim {
+fn stop_request(runtime: &str, container: Container) -> StopRequest {
     let (handler, ports) = noted(&container.annotations);
     let text = |from: &BTreeMap<String, String>, key: &str| from.get(key).cloned().unwrap_or_default();
     let name = text(&container.labels, container::NAME);
-    Victim {
+    StopRequest {
         namespace: text(&container.labels, container::POD_NAMESPACE),
         pod: text(&container.labels, container::POD_NAME),
         pod_uid: text(&container.labels, container::POD_UID),
@@ -129,7 +129,7 @@ fn grace(annotations: &BTreeMap<String, String>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kill::Hook;
+    use crate::stop::Hook;
 
     #[test]
     fn given_what_the_kubelet_noted_then_the_container_is_stopped_by_it() {
@@ -154,13 +154,13 @@ mod tests {
             ]),
             ..Container::default()
         };
-        let victim = victim("containerd", container);
+        let request = stop_request("containerd", container);
         assert_eq!(
-            victim.message,
+            request.message,
             "Stopping containerID containerd://main by container meta restarter"
         );
-        assert_eq!((victim.grace.as_secs(), victim.id.as_str()), (7, "abc"));
-        assert_eq!(victim.hook, Some(Hook::Exec(vec!["bye".to_owned()])));
+        assert_eq!((request.grace.as_secs(), request.id.as_str()), (7, "abc"));
+        assert_eq!(request.hook, Some(Hook::Exec(vec!["bye".to_owned()])));
         assert_eq!(
             grace(&pairs(&[
                 (container::DELETION_GRACE_PERIOD, "1"),

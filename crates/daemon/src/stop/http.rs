@@ -61,7 +61,7 @@ async fn over_tls(request: &Request) -> Result<(), Failed> {
         .with_safe_default_protocol_versions()
         .map_err(|error| other(&error))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider())))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider())))
         .with_no_client_auth();
     let name = ServerName::try_from(bare(&request.host).to_owned()).map_err(|error| other(&error))?;
     let stream = match TlsConnector::from(Arc::new(config)).connect(name, stream).await {
@@ -129,9 +129,9 @@ fn provider() -> Arc<CryptoProvider> {
 
 /// A container's certificate is seldom one that anybody has signed; the kubelet does not look at it either.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -31,7 +31,7 @@ const LEAST: Duration = Duration::from_secs(2);
 
 /// What is to be stopped.
 #[derive(Clone, Debug)]
-pub(crate) struct Victim {
+pub(crate) struct StopRequest {
     pub(crate) namespace: String,
     pub(crate) pod: String,
     pub(crate) pod_uid: String,
@@ -46,49 +46,49 @@ pub(crate) struct Victim {
 
 /// Stops containers.
 #[derive(Clone, Debug)]
-pub(crate) struct Killer {
+pub(crate) struct ContainerStopper {
     /// The node's Pods, when they are watched: their addresses are known then.
     pods: Option<Store<Pod>>,
     recorder: Recorder,
 }
 
-impl Killer {
+impl ContainerStopper {
     pub(crate) fn new(pods: Option<Store<Pod>>, recorder: Recorder) -> Self {
         Self { pods, recorder }
     }
 
     /// Stops a container. An error says that it may still run.
-    pub(crate) async fn kill(&self, runtime: &Runtime, victim: &Victim) -> Result<(), Error> {
-        let about = Regarding::new(&POD, &victim.namespace, &victim.pod, &victim.pod_uid)
-            .part(format!("spec.containers{{{}}}", victim.container));
+    pub(crate) async fn stop(&self, runtime: &Runtime, request: &StopRequest) -> Result<(), Error> {
+        let about = Regarding::new(&POD, &request.namespace, &request.pod, &request.pod_uid)
+            .part(format!("spec.containers{{{}}}", request.container));
         tracing::info!(
-            namespace = victim.namespace, pod = victim.pod, container = victim.container, grace = ?victim.grace,
-            "{}", victim.message
+            namespace = request.namespace, pod = request.pod, container = request.container, grace = ?request.grace,
+            "{}", request.message
         );
-        self.recorder.normal(&about, event::KILLING, victim.message.clone());
+        self.recorder.normal(&about, event::KILLING, request.message.clone());
         let began = Instant::now();
-        if let Some(hook) = victim.hook.clone().filter(|_| !victim.grace.is_zero()) {
-            self.run_hook(runtime, victim, hook, &about).await;
+        if let Some(hook) = request.hook.clone().filter(|_| !request.grace.is_zero()) {
+            self.run_hook(runtime, request, hook, &about).await;
         }
         // Whole seconds count, as the kubelet counts them.
-        let left = victim
+        let left = request
             .grace
             .saturating_sub(Duration::from_secs(began.elapsed().as_secs()));
-        runtime.stop_container(&victim.id, left.max(LEAST)).await
+        runtime.stop_container(&request.id, left.max(LEAST)).await
     }
 
-    async fn run_hook(&self, runtime: &Runtime, victim: &Victim, hook: Hook, about: &Regarding) {
-        let (runtime, address) = (runtime.clone(), self.address(victim));
-        let (id, grace) = (victim.id.clone(), victim.grace);
+    async fn run_hook(&self, runtime: &Runtime, request: &StopRequest, hook: Hook, about: &Regarding) {
+        let (runtime, address) = (runtime.clone(), self.address(request));
+        let (id, grace) = (request.id.clone(), request.grace);
         let running = tokio::spawn(async move { hook.run(&runtime, &id, address, grace).await });
-        let why = match tokio::time::timeout(victim.grace, running).await {
+        let why = match tokio::time::timeout(request.grace, running).await {
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(why))) => why,
             Ok(Err(panic)) => panic.to_string(),
             Err(_) => {
                 tracing::warn!(
-                    pod = victim.pod,
-                    container = victim.container,
+                    pod = request.pod,
+                    container = request.container,
                     "the preStop hook takes longer than the grace period"
                 );
                 return;
@@ -98,11 +98,11 @@ impl Killer {
             .warning(about, event::FAILED_PRE_STOP_HOOK, format!("PreStopHook failed: {why}"));
     }
 
-    fn address(&self, victim: &Victim) -> String {
+    fn address(&self, request: &StopRequest) -> String {
         let pod = self
             .pods
             .as_ref()
-            .and_then(|pods| pods.get(&victim.namespace, &victim.pod));
+            .and_then(|pods| pods.get(&request.namespace, &request.pod));
         pod.map(|pod: Arc<Pod>| pod.status.pod_ip.to_string())
             .unwrap_or_default()
     }
