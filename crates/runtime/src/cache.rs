@@ -49,9 +49,9 @@ mod list_watch;
 mod metrics;
 mod page;
 mod reflect;
-mod shelf;
 mod store;
 mod sync;
+mod table;
 mod unreadable;
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Reading objects one by one, so that one that cannot be read spoils no list.
 //!
-//! What the server tells is first read as [`Unread`], which takes any JSON: the metadata that is needed to go on, and the text of the object.
+//! What the server tells is first read as [`RawObject`], which takes any JSON: the metadata that is needed to go on, and the text of the object.
 //! As it is one type for all kinds, listing and watching are in the program only once.
 
 use std::borrow::Cow;
@@ -14,12 +14,12 @@ use serde_json::value::RawValue;
 
 /// One object as the server tells it. `meta` has only name, namespace, UID and resourceVersion.
 #[derive(Clone, Debug)]
-pub(super) struct Unread {
+pub(super) struct RawObject {
     pub(super) meta: ObjectMeta,
     json: Box<RawValue>,
 }
 
-impl Unread {
+impl RawObject {
     /// The object, or the reason why it cannot be read.
     pub(super) fn read<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
         serde_json::from_str(self.json.get())
@@ -43,7 +43,7 @@ impl Unread {
     }
 }
 
-impl<'de> Deserialize<'de> for Unread {
+impl<'de> Deserialize<'de> for RawObject {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let json = <&'de RawValue>::deserialize(from)?;
         Ok(Self {
@@ -162,7 +162,7 @@ mod tests {
     fn given_a_list_with_an_unreadable_object_then_the_others_are_read() {
         let list = json!({ "kind": "AList", "apiVersion": "v1", "metadata": { "resourceVersion": "9" },
                            "items": [good(), bad(), good()] });
-        let list: ObjectList<Unread> = serde_json::from_str(&list.to_string()).expect("a list");
+        let list: ObjectList<RawObject> = serde_json::from_str(&list.to_string()).expect("a list");
         assert_eq!(list.items.len(), 3);
         assert_eq!(list.items[0].read::<Numbered>().expect("readable").number, 5);
         assert_eq!(names(&list.items[0].meta), ["n", "a", "u", "7"]);
@@ -176,7 +176,7 @@ mod tests {
         let metadata = |labels: serde_json::Value| {
             let object = json!({ "number": "five", "metadata": { "name": "b", "namespace": "n", "uid": "v", "resourceVersion": "8",
                                  "labels": labels, "ownerReferences": [{ "uid": "o", "controller": true }] } });
-            let object: Unread = serde_json::from_str(&object.to_string()).expect("any JSON");
+            let object: RawObject = serde_json::from_str(&object.to_string()).expect("any JSON");
             assert!(object.read::<Numbered>().is_err());
             object.partial().metadata
         };
@@ -201,7 +201,7 @@ mod tests {
         ] {
             // The server writes the type first.
             let text = format!("{{\"type\":{},\"object\":{}}}", event["type"], event["object"]);
-            match serde_json::from_str::<WatchEvent<Unread>>(&text).expect("an event") {
+            match serde_json::from_str::<WatchEvent<RawObject>>(&text).expect("an event") {
                 WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
                     assert_eq!(object.read::<Numbered>().is_ok(), readable);
                 }
@@ -210,7 +210,7 @@ mod tests {
         }
         let bookmark = "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"A\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"3\"}}}";
         assert!(matches!(
-            serde_json::from_str::<WatchEvent<Unread>>(bookmark).expect("an event"),
+            serde_json::from_str::<WatchEvent<RawObject>>(bookmark).expect("an event"),
             WatchEvent::Bookmark(_)
         ));
     }
@@ -221,7 +221,7 @@ mod tests {
             for object in [json!(text), json!(number), json!([number]), json!(null), json!({ "metadata": text }),
                            json!({ "metadata": { "name": number, "uid": [text] } }), json!({ text.clone(): number })] {
                 let list = json!({ "metadata": {}, "items": [object, good()] }).to_string();
-                let list: ObjectList<Unread> = serde_json::from_str(&list).expect("a list");
+                let list: ObjectList<RawObject> = serde_json::from_str(&list).expect("a list");
                 prop_assert!(list.items[1].read::<Numbered>().is_ok());
             }
         }

@@ -69,49 +69,46 @@ pub fn uid_key(uid: &Uid, key: &mut dyn FnMut(&str)) {
     }
 }
 
-/// The places of objects under each key, in the order of the objects' names: a number is four bytes, and most sets are small.
+/// The slots of the objects under each key, in the order of the objects' names: a number is four bytes, and most sets are small.
 ///
-/// Names are with the objects: whoever comes and goes brings how the object at another place compares with it.
+/// Names are with the objects: whoever comes and goes brings how the object in another slot compares with it.
 #[derive(Default)]
 pub(super) struct Postings {
-    places: HashMap<Box<str>, Vec<u32>>,
+    slots: HashMap<Box<str>, Vec<u32>>,
 }
 
 impl Postings {
-    pub(super) fn insert(&mut self, key: &str, place: u32, compare: impl Fn(u32) -> Ordering) {
-        let Some(places) = self.places.get_mut(key) else {
-            self.places.insert(key.into(), vec![place]);
+    pub(super) fn insert(&mut self, key: &str, slot: u32, compare: impl Fn(u32) -> Ordering) {
+        let Some(slots) = self.slots.get_mut(key) else {
+            self.slots.insert(key.into(), vec![slot]);
             return;
         };
-        if let Err(position) = places.binary_search_by(|other| compare(*other)) {
-            places.insert(position, place);
+        if let Err(position) = slots.binary_search_by(|other| compare(*other)) {
+            slots.insert(position, slot);
         }
     }
 
     pub(super) fn remove(&mut self, key: &str, compare: impl Fn(u32) -> Ordering) {
-        let Some(places) = self.places.get_mut(key) else {
+        let Some(slots) = self.slots.get_mut(key) else {
             return;
         };
-        if let Ok(position) = places.binary_search_by(|other| compare(*other)) {
-            places.remove(position);
+        if let Ok(position) = slots.binary_search_by(|other| compare(*other)) {
+            slots.remove(position);
         }
-        if places.is_empty() {
-            self.places.remove(key);
-        } else if places.capacity() > 64 && places.len() < places.capacity() / 4 {
-            places.shrink_to(places.len() * 2);
+        if slots.is_empty() {
+            self.slots.remove(key);
+        } else if slots.capacity() > 64 && slots.len() < slots.capacity() / 4 {
+            slots.shrink_to(slots.len() * 2);
         }
     }
 
     pub(super) fn get(&self, key: &str) -> &[u32] {
-        self.places.get(key).map_or(&[], Vec::as_slice)
+        self.slots.get(key).map_or(&[], Vec::as_slice)
     }
 
     #[cfg(test)]
     pub(super) fn sorted(&self) -> std::collections::BTreeMap<&str, Vec<u32>> {
-        self.places
-            .iter()
-            .map(|(key, places)| (&**key, places.clone()))
-            .collect()
+        self.slots.iter().map(|(key, slots)| (&**key, slots.clone())).collect()
     }
 }
 

@@ -17,7 +17,7 @@ use kube::client::Body;
 use kube::core::{Request, Status};
 use tokio::time::timeout;
 
-use super::decode::Unread;
+use super::decode::RawObject;
 use super::page::{ListMeta, Page, PageSize};
 
 /// What to list and watch.
@@ -37,12 +37,12 @@ pub(super) struct Selection {
 #[derive(Debug)]
 pub(super) enum Told {
     ListBegins,
-    Listed(Unread),
+    Listed(RawObject),
     ListEnds,
     /// Every change up to this version has been told.
     Reached(u64),
-    Applied(Unread),
-    Deleted(Unread),
+    Applied(RawObject),
+    Deleted(RawObject),
 }
 
 /// Why nothing was told.
@@ -113,12 +113,12 @@ enum State {
 struct Arriving {
     body: Body,
     page: Page,
-    items: VecDeque<Unread>,
+    items: VecDeque<RawObject>,
     objects: u32,
     bytes: u64,
 }
 
-type Events = BoxStream<'static, kube::Result<WatchEvent<Unread>>>;
+type Events = BoxStream<'static, kube::Result<WatchEvent<RawObject>>>;
 
 impl ListWatch {
     async fn next(&mut self) -> Result<Told, ListWatchError> {
@@ -213,7 +213,11 @@ impl ListWatch {
         };
         let request = Request::new(&self.selection.path).watch(&params, version);
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let events = in_time(self.selection.deadline, self.client.request_events::<Unread>(request)).await?;
+        let events = in_time(
+            self.selection.deadline,
+            self.client.request_events::<RawObject>(request),
+        )
+        .await?;
         Ok(events.boxed())
     }
 
@@ -272,7 +276,7 @@ impl Arriving {
         self.bytes += data.len() as u64;
         let (items, objects) = (&mut self.items, &mut self.objects);
         let mut broken = None;
-        self.page.take_in(&data, |item| match serde_json::from_slice(item) {
+        self.page.push(&data, |item| match serde_json::from_slice(item) {
             Ok(object) => {
                 *objects += 1;
                 items.push_back(object);

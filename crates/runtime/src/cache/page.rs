@@ -42,7 +42,7 @@ pub(super) struct ListMeta {
 
 impl Page {
     /// Takes in more bytes, and hands out each item that is complete by now.
-    pub(super) fn take_in(&mut self, bytes: &[u8], mut item: impl FnMut(&[u8])) {
+    pub(super) fn push(&mut self, bytes: &[u8], mut item: impl FnMut(&[u8])) {
         // The first byte that is not kept yet.
         let mut from = 0;
         for (at, byte) in bytes.iter().enumerate() {
@@ -165,7 +165,7 @@ mod tests {
         let mut page = Page::default();
         let mut items = Vec::new();
         for bytes in text.as_bytes().chunks(chunk.max(1)) {
-            page.take_in(bytes, |item| items.push(serde_json::from_slice(item).expect("an item")));
+            page.push(bytes, |item| items.push(serde_json::from_slice(item).expect("an item")));
         }
         (items, page.end())
     }
@@ -238,7 +238,7 @@ mod tests {
         #[test]
         fn given_any_bytes_then_nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut page = Page::default();
-            page.take_in(&bytes, |_| {});
+            page.push(&bytes, |_| {});
             let _ = page.end();
         }
     }

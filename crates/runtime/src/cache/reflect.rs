@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::CacheOptions;
 use super::contact::LastHeard;
-use super::decode::Unread;
+use super::decode::RawObject;
 use super::kind::Named;
 use super::list_watch::{ListWatchError, Told, list_watch};
 use super::metrics::KindMetrics;
@@ -76,7 +76,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 };
                 let error = match item {
                     Some(Ok(told)) => {
-                        self.take_in(told);
+                        self.handle_event(told);
                         continue;
                     }
                     Some(Err(error)) => error,
@@ -100,7 +100,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         list_watch(self.client.clone(), kind.selection(namespace, self.options.deadline)).boxed()
     }
 
-    fn take_in(&mut self, told: Told) {
+    fn handle_event(&mut self, told: Told) {
         // That a list begins is our own decision.
         if !matches!(told, Told::ListBegins) {
             self.heard.again();
@@ -132,9 +132,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         self.metrics.unreadable.set(self.store.unreadable_len() as i64);
     }
 
-    fn put(&self, unread: &Unread, listed: bool) {
-        let name = name(&unread.meta);
-        let reason = match unread.read() {
+    fn put(&self, raw: &RawObject, listed: bool) {
+        let name = name(&raw.meta);
+        let reason = match raw.read() {
             Ok(object) => {
                 let change = if listed {
                     Change::Listed(object)
@@ -151,7 +151,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             tracing::error!(%kind, object = %key, reason = without_values(&reason), "this object cannot be read and is left out");
             tracing::trace!(%kind, object = %key, %reason, "what exactly cannot be read");
         }
-        let partial = unread.partial();
+        let partial = raw.partial();
         self.store.feed(if listed {
             Change::ListedUnreadable(partial)
         } else {

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use super::index::Index;
 use super::kind::{Kind, Named, Version};
-use super::shelf::Shelf;
 use super::sync::SyncState;
+use super::table::ObjectTable;
 use super::unreadable::Unreadable;
 use crate::resource::Resource;
 
@@ -29,8 +29,8 @@ struct Inner<K> {
 }
 
 struct Held<K> {
-    shelf: Shelf<K>,
-    /// Objects whose newest version cannot be read; an older one may be on the shelf.
+    table: ObjectTable<K>,
+    /// Objects whose newest version cannot be read; an older one may be in the table.
     unreadable: Unreadable,
     position: Position,
 }
@@ -114,11 +114,11 @@ impl<K: Send + Sync + 'static> Store<K> {
     }
 
     pub(super) fn counting(kind: Kind<K>, handler_panics: IntCounter) -> Self {
-        let shelf = Shelf::new(kind.indexes().len());
+        let table = ObjectTable::new(kind.indexes().len());
         Self(Arc::new(Inner {
             kind,
             held: RwLock::new(Held {
-                shelf,
+                table,
                 unreadable: Unreadable::default(),
                 position: Position::default(),
             }),
@@ -139,14 +139,14 @@ impl<K: Send + Sync + 'static> Store<K> {
     /// The object of this name; `namespace` is empty for objects of the cluster.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let held = self.0.held.read();
-        held.shelf.get(&self.0.kind, Named { namespace, name }).cloned()
+        held.table.get(&self.0.kind, Named { namespace, name }).cloned()
     }
 
     /// Whether there is an object of this name, readable or not.
     pub fn contains(&self, namespace: &str, name: &str) -> bool {
         let name = Named { namespace, name };
         let held = self.0.held.read();
-        held.shelf.get(&self.0.kind, name).is_some() || held.unreadable.get(name).is_some()
+        held.table.get(&self.0.kind, name).is_some() || held.unreadable.get(name).is_some()
     }
 
     /// What is known of an object whose newest version cannot be read.
@@ -178,11 +178,11 @@ impl<K: Send + Sync + 'static> Store<K> {
         let position = indexes.iter().position(|each| each.name() == index.name());
         let held = self.0.held.read();
         if let Some(position) = position {
-            let under = held.shelf.under(position, key);
-            return under.filter(|each| filter(each)).cloned().collect();
+            let found = held.table.lookup(position, key);
+            return found.filter(|each| filter(each)).cloned().collect();
         }
         // Not declared: right all the same, only slow.
-        let all = held.shelf.all();
+        let all = held.table.all();
         let found = all.filter(|each| index.matches(each, key) && filter(each));
         let found = found.cloned().collect();
         drop(held);
@@ -191,13 +191,13 @@ impl<K: Send + Sync + 'static> Store<K> {
 
     /// All objects, by namespace and name.
     pub fn list(&self) -> Vec<Arc<K>> {
-        let all = self.0.held.read().shelf.all().cloned().collect();
+        let all = self.0.held.read().table.all().cloned().collect();
         self.sorted(all)
     }
 
     /// Number of objects.
     pub fn len(&self) -> usize {
-        self.0.held.read().shelf.len()
+        self.0.held.read().table.len()
     }
 
     /// Whether there is no object.
@@ -281,7 +281,7 @@ impl<K: Send + Sync + 'static> Store<K> {
             Change::Deleted(name, version) => {
                 let mut held = self.0.held.write();
                 held.unreadable.remove(name);
-                let old = held.shelf.remove(&self.0.kind, name);
+                let old = held.table.remove(&self.0.kind, name);
                 drop(held);
                 self.advance(version);
                 if let Some(old) = old {
@@ -296,14 +296,14 @@ impl<K: Send + Sync + 'static> Store<K> {
         let list = held.position.list_begun;
         let name = self.0.kind.name(&object);
         held.unreadable.remove(name);
-        if let Some(old) = held.shelf.get(&self.0.kind, name)
+        if let Some(old) = held.table.get(&self.0.kind, name)
             && self.same_version(old, &object)
         {
-            held.shelf.mark(&self.0.kind, name, list);
+            held.table.mark(&self.0.kind, name, list);
             return;
         }
         let object = Arc::new(object);
-        let old = held.shelf.put(&self.0.kind, &object, list);
+        let old = held.table.put(&self.0.kind, &object, list);
         drop(held);
         self.tell(feed, old.as_ref(), Some(&object), origin);
     }
@@ -312,7 +312,7 @@ impl<K: Send + Sync + 'static> Store<K> {
     fn keep_partial(&self, partial: PartialObject) {
         let mut held = self.0.held.write();
         let list = held.position.list_begun;
-        held.shelf.mark(&self.0.kind, (&partial.metadata).into(), list);
+        held.table.mark(&self.0.kind, (&partial.metadata).into(), list);
         held.unreadable.put(partial, list);
     }
 
@@ -325,13 +325,13 @@ impl<K: Send + Sync + 'static> Store<K> {
     fn end_list(&self, feed: &Feed<K>) {
         let held = self.0.held.read();
         let list = held.position.list_begun;
-        let gone = held.shelf.unseen(list);
+        let gone = held.table.unseen(list);
         drop(held);
         for object in gone {
             self.0
                 .held
                 .write()
-                .shelf
+                .table
                 .remove(&self.0.kind, self.0.kind.name(&object));
             self.tell(feed, Some(&object), None, Origin::List);
         }

@@ -1,8 +1,8 @@
-//! The objects of one kind in memory: places, names and indexes, without locks and without time.
+//! The objects of one kind in memory: slots, names and indexes, without locks and without time.
 //!
-//! An object stands at a place, a small number that stays the same while the object lives. The table of names and the indexes
-//! hold places only, so replacing an object touches nothing else unless its keys changed. Names are not stored a second time:
-//! the table asks the object itself.
+//! An object is in a slot, a small number that stays the same while the object lives. The table of names and the indexes
+//! hold slots only, so replacing an object touches nothing else unless its keys changed. Names are not stored a second time:
+//! the table of names asks the object itself.
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,8 +13,8 @@ use hashbrown::HashTable;
 use super::index::Postings;
 use super::kind::{Kind, Named};
 
-pub(super) struct Shelf<K> {
-    slots: Vec<Option<Slot<K>>>,
+pub(super) struct ObjectTable<K> {
+    slots: Vec<Option<Entry<K>>>,
     free: Vec<u32>,
     names: HashTable<u32>,
     hasher: RandomState,
@@ -22,13 +22,13 @@ pub(super) struct Shelf<K> {
     postings: Vec<Postings>,
 }
 
-struct Slot<K> {
+struct Entry<K> {
     object: Arc<K>,
     /// The list in which the object was seen last.
     list: u32,
 }
 
-impl<K> Shelf<K> {
+impl<K> ObjectTable<K> {
     pub(super) fn new(indexes: usize) -> Self {
         Self {
             slots: Vec::new(),
@@ -44,90 +44,90 @@ impl<K> Shelf<K> {
     }
 
     pub(super) fn get(&self, kind: &Kind<K>, name: Named<'_>) -> Option<&Arc<K>> {
-        self.find(kind, name).and_then(|place| self.at(place))
+        self.find(kind, name).and_then(|slot| self.at(slot))
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<K>> {
-        self.slots.iter().flatten().map(|slot| &slot.object)
+        self.slots.iter().flatten().map(|entry| &entry.object)
     }
 
     /// Objects under a key of the index at `position`, by namespace and name.
-    pub(super) fn under<'a>(&'a self, position: usize, key: &str) -> impl Iterator<Item = &'a Arc<K>> + use<'a, K> {
-        let places = self
+    pub(super) fn lookup<'a>(&'a self, position: usize, key: &str) -> impl Iterator<Item = &'a Arc<K>> + use<'a, K> {
+        let slots = self
             .postings
             .get(position)
             .map_or(&[][..], |postings| postings.get(key));
-        places.iter().filter_map(|place| self.at(*place))
+        slots.iter().filter_map(|slot| self.at(*slot))
     }
 
-    /// Puts an object in its place and returns the one that stood there.
+    /// Puts an object into its slot and returns the one that was there.
     pub(super) fn put(&mut self, kind: &Kind<K>, object: &Arc<K>, list: u32) -> Option<Arc<K>> {
-        if let Some(place) = self.find(kind, kind.name(object)) {
-            let slot = Slot {
+        if let Some(slot) = self.find(kind, kind.name(object)) {
+            let entry = Entry {
                 object: object.clone(),
                 list,
             };
-            let old = self.slots[place as usize].replace(slot).map(|slot| slot.object);
-            self.post(kind, place, old.as_deref(), Some(object));
+            let old = self.slots[slot as usize].replace(entry).map(|entry| entry.object);
+            self.reindex(kind, slot, old.as_deref(), Some(object));
             return old;
         }
         let hash = self.hash(kind.name(object));
-        let slot = Some(Slot {
+        let entry = Some(Entry {
             object: object.clone(),
             list,
         });
-        let place = if let Some(place) = self.free.pop() {
-            self.slots[place as usize] = slot;
-            place
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = entry;
+            slot
         } else {
-            self.slots.push(slot);
+            self.slots.push(entry);
             self.slots.len() as u32 - 1
         };
         let (slots, hasher) = (&self.slots, &self.hasher);
-        let rehash = |place: &u32| match &slots[*place as usize] {
-            Some(slot) => hasher.hash_one(kind.name(&slot.object)),
-            // Only places in use are in the table.
+        let rehash = |slot: &u32| match &slots[*slot as usize] {
+            Some(entry) => hasher.hash_one(kind.name(&entry.object)),
+            // Only slots in use are in the table of names.
             None => 0,
         };
-        self.names.insert_unique(hash, place, rehash);
-        self.post(kind, place, None, Some(object));
+        self.names.insert_unique(hash, slot, rehash);
+        self.reindex(kind, slot, None, Some(object));
         None
     }
 
     /// Notes that the object was seen in a list, though nothing else is known of it.
     pub(super) fn mark(&mut self, kind: &Kind<K>, name: Named<'_>, list: u32) {
-        if let Some(place) = self.find(kind, name)
-            && let Some(slot) = &mut self.slots[place as usize]
+        if let Some(slot) = self.find(kind, name)
+            && let Some(entry) = &mut self.slots[slot as usize]
         {
-            slot.list = list;
+            entry.list = list;
         }
     }
 
     pub(super) fn remove(&mut self, kind: &Kind<K>, name: Named<'_>) -> Option<Arc<K>> {
-        let place = self.find(kind, name)?;
+        let slot = self.find(kind, name)?;
         let hash = self.hash(name);
-        if let Ok(entry) = self.names.find_entry(hash, |other| *other == place) {
+        if let Ok(entry) = self.names.find_entry(hash, |other| *other == slot) {
             entry.remove();
         }
-        let object = self.slots[place as usize].take()?.object;
-        self.free.push(place);
-        self.post(kind, place, Some(&object), None);
+        let object = self.slots[slot as usize].take()?.object;
+        self.free.push(slot);
+        self.reindex(kind, slot, Some(&object), None);
         Some(object)
     }
 
     /// Objects that were not seen in this list.
     pub(super) fn unseen(&self, list: u32) -> Vec<Arc<K>> {
-        let unseen = self.slots.iter().flatten().filter(|slot| slot.list != list);
-        unseen.map(|slot| slot.object.clone()).collect()
+        let unseen = self.slots.iter().flatten().filter(|entry| entry.list != list);
+        unseen.map(|entry| entry.object.clone()).collect()
     }
 
-    fn at(&self, place: u32) -> Option<&Arc<K>> {
-        let slot = self.slots.get(place as usize)?.as_ref()?;
-        Some(&slot.object)
+    fn at(&self, slot: u32) -> Option<&Arc<K>> {
+        let entry = self.slots.get(slot as usize)?.as_ref()?;
+        Some(&entry.object)
     }
 
     fn find(&self, kind: &Kind<K>, name: Named<'_>) -> Option<u32> {
-        let same = |place: &u32| self.at(*place).is_some_and(|object| kind.name(object) == name);
+        let same = |slot: &u32| self.at(*slot).is_some_and(|object| kind.name(object) == name);
         self.names.find(self.hash(name), same).copied()
     }
 
@@ -135,15 +135,15 @@ impl<K> Shelf<K> {
         self.hasher.hash_one(name)
     }
 
-    /// Brings the indexes from the old object of a place to the new one; both have the same name.
-    fn post(&mut self, kind: &Kind<K>, place: u32, old: Option<&K>, new: Option<&K>) {
+    /// Brings the indexes from the old object in a slot to the new one; both have the same name.
+    fn reindex(&mut self, kind: &Kind<K>, slot: u32, old: Option<&K>, new: Option<&K>) {
         let Some(name) = old.or(new).map(|object| kind.name(object)) else {
             return;
         };
         let slots = &self.slots;
         let compare = |other: u32| match &slots[other as usize] {
-            Some(slot) => kind.name(&slot.object).cmp(&name),
-            // Only the place that has just been left is empty.
+            Some(entry) => kind.name(&entry.object).cmp(&name),
+            // Only the slot that has just been left is empty.
             None => Ordering::Equal,
         };
         for (index, postings) in kind.indexes().iter().zip(&mut self.postings) {
@@ -158,7 +158,7 @@ impl<K> Shelf<K> {
             if let Some(new) = new {
                 index.each_key(new, |key| {
                     if !has(old, key) {
-                        postings.insert(key, place, compare);
+                        postings.insert(key, slot, compare);
                     }
                 });
             }
@@ -239,21 +239,21 @@ mod tests {
 
     type Model = BTreeMap<(String, String), Thing>;
 
-    fn check(shelf: &Shelf<Thing>, kind: &Kind<Thing>, model: &Model) {
-        assert_eq!(shelf.len(), model.len());
-        let mut all: Vec<_> = shelf.all().map(|thing| (**thing).clone()).collect();
+    fn check(table: &ObjectTable<Thing>, kind: &Kind<Thing>, model: &Model) {
+        assert_eq!(table.len(), model.len());
+        let mut all: Vec<_> = table.all().map(|thing| (**thing).clone()).collect();
         all.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         assert_eq!(all, model.values().cloned().collect::<Vec<_>>());
         for thing in model.values() {
-            assert_eq!(shelf.get(kind, kind.name(thing)).map(|found| &**found), Some(thing));
+            assert_eq!(table.get(kind, kind.name(thing)).map(|found| &**found), Some(thing));
         }
         for (position, index) in kind.indexes().iter().enumerate() {
             for key in ["a", "b", "x", "y", "z", "none"] {
-                let found: Vec<_> = shelf.under(position, key).map(|thing| &**thing).collect();
+                let found: Vec<_> = table.lookup(position, key).map(|thing| &**thing).collect();
                 let expected: Vec<_> = model.values().filter(|thing| index.matches(thing, key)).collect();
                 assert_eq!(found, expected, "{index:?} {key}");
             }
-            let held: usize = shelf.postings[position].sorted().values().map(Vec::len).sum();
+            let held: usize = table.postings[position].sorted().values().map(Vec::len).sum();
             let mut expected = 0;
             for thing in model.values() {
                 let mut keys = Vec::new();
@@ -270,36 +270,36 @@ mod tests {
         #[test]
         fn given_any_steps_then_names_and_indexes_agree_with_a_plain_map(steps in prop::collection::vec(step(), 0..60)) {
             let kind = kind();
-            let mut shelf = Shelf::new(kind.indexes().len());
+            let mut table = ObjectTable::new(kind.indexes().len());
             let mut model = Model::new();
             let mut list = 0;
             for step in steps {
                 match step {
                     Step::Put(thing, again) => {
                         let key = (thing.namespace.clone(), thing.name.clone());
-                        let old = shelf.put(&kind, &Arc::new(thing.clone()), list);
+                        let old = table.put(&kind, &Arc::new(thing.clone()), list);
                         prop_assert_eq!(old.map(|old| (*old).clone()), model.insert(key, thing.clone()));
                         if again {
-                            shelf.put(&kind, &Arc::new(thing), list);
+                            table.put(&kind, &Arc::new(thing), list);
                         }
                     }
                     Step::Remove(namespace, name) => {
-                        let old = shelf.remove(&kind, Named { namespace: &namespace, name: &name });
+                        let old = table.remove(&kind, Named { namespace: &namespace, name: &name });
                         prop_assert_eq!(old.map(|old| (*old).clone()), model.remove(&(namespace, name)));
                     }
                     Step::List(things) => {
                         list += 1;
                         model.clear();
                         for thing in things {
-                            shelf.put(&kind, &Arc::new(thing.clone()), list);
+                            table.put(&kind, &Arc::new(thing.clone()), list);
                             model.insert((thing.namespace.clone(), thing.name.clone()), thing);
                         }
-                        for gone in shelf.unseen(list) {
-                            shelf.remove(&kind, kind.name(&gone));
+                        for gone in table.unseen(list) {
+                            table.remove(&kind, kind.name(&gone));
                         }
                     }
                 }
-                check(&shelf, &kind, &model);
+                check(&table, &kind, &model);
             }
         }
     }
