@@ -63,15 +63,15 @@ fn scenario<P: Future<Output = ()> + Send + 'static>(
 }
 
 /// What scenarios share: a manager that leads, and nodes.
-struct House {
+struct SharedManager {
     world: World,
     replica: Replica,
     nodes: SimulatedNodes,
     daemons: Daemons,
 }
 
-impl House {
-    async fn open() -> Self {
+impl SharedManager {
+    async fn start() -> Self {
         let world = World::knowing(Kinds::All, &cluster::kubeconfig(), "scenarios").await;
         // Nobody else stands for election, and on a busy machine a lease of seconds is soon lost.
         let flags = [GATES, "--nodeimage-creation-delay=1s", "--enable-leader-election=false"];
@@ -96,7 +96,7 @@ impl House {
         }
     }
 
-    async fn close(self) {
+    async fn stop(self) {
         self.daemons.stop().await;
         self.nodes.stop().await.unwrap();
         self.world.stop(self.replica).await;
@@ -107,30 +107,30 @@ pub(crate) fn run() -> ExitCode {
     let mut args = Arguments::from_args();
     args.test_threads.get_or_insert(AT_ONCE);
     run_test(DEADLINE_OF_ALL, async move {
-        let house: Arc<OnceCell<House>> = Arc::default();
+        let shared: Arc<OnceCell<SharedManager>> = Arc::default();
         let handle = Handle::current();
         let all = [cloneset::all(), images::all(), recreate::all()].into_iter().flatten();
         let trials = all.map(|scenario| {
-            let (house, handle) = (house.clone(), handle.clone());
-            Trial::test(scenario.name.clone(), move || play(scenario, house, &handle))
+            let (shared, handle) = (shared.clone(), handle.clone());
+            Trial::test(scenario.name.clone(), move || play(scenario, shared, &handle))
         });
         let trials = trials.collect();
         let all = tokio::task::spawn_blocking(move || libtest_mimic::run(&args, trials));
         let failed = all.await.unwrap().has_failed();
-        if let Some(house) = Arc::into_inner(house).and_then(OnceCell::into_inner) {
-            house.close().await;
+        if let Some(shared) = Arc::into_inner(shared).and_then(OnceCell::into_inner) {
+            shared.stop().await;
         }
         assert!(!failed, "scenarios failed");
     });
     ExitCode::SUCCESS
 }
 
-/// Plays one scenario; the first of all opens the house.
-fn play(scenario: Scenario, house: Arc<OnceCell<House>>, handle: &Handle) -> Result<(), Failed> {
+/// Plays one scenario; the first of all starts the manager.
+fn play(scenario: Scenario, shared: Arc<OnceCell<SharedManager>>, handle: &Handle) -> Result<(), Failed> {
     let Scenario { name, play } = scenario;
     let played = handle.spawn(async move {
-        house.get_or_init(House::open).await;
-        let stage = Arc::new(Stage::new(house, &name).await);
+        shared.get_or_init(SharedManager::start).await;
+        let stage = Arc::new(Stage::new(shared, &name).await);
         let played = timeout(DEADLINE, play(stage.clone())).await;
         stage.clear().await;
         played

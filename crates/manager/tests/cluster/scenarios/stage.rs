@@ -21,24 +21,24 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::{House, PATIENCE, film::Film};
+use super::{PATIENCE, SharedManager, film::Film};
 
 pub(super) struct Stage {
-    house: Arc<OnceCell<House>>,
+    shared: Arc<OnceCell<SharedManager>>,
     work: FreshNamespace,
     pub(super) sets: Api<DynamicObject>,
     pub(super) pods: Api<Pod>,
 }
 
 impl Stage {
-    pub(super) async fn new(house: Arc<OnceCell<House>>, scenario: &str) -> Self {
+    pub(super) async fn new(shared: Arc<OnceCell<SharedManager>>, scenario: &str) -> Self {
         let short = scenario.rsplit("::").next().unwrap_or_default().replace("given_", "");
-        let work = house.get().unwrap().world.reached(&short).await;
+        let work = shared.get().unwrap().world.reached(&short).await;
         Self {
-            sets: objects(&house, &work, "v1beta1", "CloneSet"),
+            sets: objects(&shared, &work, "v1beta1", "CloneSet"),
             pods: work.api(),
             work,
-            house,
+            shared,
         }
     }
 
@@ -48,12 +48,12 @@ impl Stage {
         let _ = self.sets.delete_collection(&DeleteParams::background(), &all).await;
     }
 
-    fn house(&self) -> &House {
-        self.house.get().unwrap()
+    fn shared(&self) -> &SharedManager {
+        self.shared.get().unwrap()
     }
 
     pub(super) fn client(&self) -> kube::Client {
-        self.house().world.client.clone()
+        self.shared().world.client.clone()
     }
 
     /// The namespace of the scenario.
@@ -63,7 +63,7 @@ impl Stage {
 
     /// Where copies of pull Secrets are kept.
     pub(super) fn secret_copies(&self) -> Api<k8s_openapi::api::core::v1::Secret> {
-        self.house().world.system.api()
+        self.shared().world.system.api()
     }
 
     pub(super) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
@@ -72,12 +72,12 @@ impl Stage {
 
     /// Objects of a kind of ours.
     pub(super) fn objects(&self, version: &str, kind: &str) -> Api<DynamicObject> {
-        objects(&self.house, &self.work, version, kind)
+        objects(&self.shared, &self.work, version, kind)
     }
 
     /// A simulated node by number. Even ones are in zone a, odd ones in zone b.
     pub(super) fn node(&self, number: usize) -> String {
-        self.house().nodes.names().swap_remove(number)
+        self.shared().nodes.names().swap_remove(number)
     }
 
     pub(super) async fn create(&self, set: Workload) -> DynamicObject {
@@ -316,7 +316,7 @@ impl Stage {
         eventually(PATIENCE, "it says what holds it back", move || {
             let path = path.clone();
             async move {
-                let (code, text) = self.house().replica.plan(&path).await.ok_or("no answer")?;
+                let (code, text) = self.shared().replica.plan(&path).await.ok_or("no answer")?;
                 let plan: Value = serde_json::from_str(&text).map_err(|error| format!("{code} {error}: {text}"))?;
                 let found = find(&plan, reason);
                 found.cloned().ok_or_else(|| NotYet::new(format!("{plan:#}")))
@@ -335,9 +335,9 @@ fn find<'a>(document: &'a Value, reason: &str) -> Option<&'a Value> {
     }
 }
 
-fn objects(house: &OnceCell<House>, work: &FreshNamespace, version: &str, kind: &str) -> Api<DynamicObject> {
+fn objects(shared: &OnceCell<SharedManager>, work: &FreshNamespace, version: &str, kind: &str) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", version, kind));
-    Api::namespaced_with(house.get().unwrap().world.client.clone(), work.name(), &resource)
+    Api::namespaced_with(shared.get().unwrap().world.client.clone(), work.name(), &resource)
 }
 
 fn summary(pods: &BTreeMap<String, Pod>) -> String {
