@@ -8,10 +8,10 @@ mod cluster {
     mod controllers;
     mod crash;
     mod election;
-    #[path = "scenarios/film.rs"]
-    mod film;
     mod life;
     mod older_crds;
+    #[path = "scenarios/pod_history.rs"]
+    mod pod_history;
     mod recordings;
     mod restart;
     mod storm;

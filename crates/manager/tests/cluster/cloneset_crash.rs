@@ -23,7 +23,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{controllers::Controllers, film::Film, world::World};
+use super::{controllers::Controllers, pod_history::PodHistory, world::World};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 const AT_ONCE: usize = 6;
@@ -150,7 +150,7 @@ impl Play {
         if let Some(write) = crash_after {
             self.faults.crash_after_writes(before + write);
         }
-        let film = Film::begin(self.work.api(), "web").await;
+        let history = PodHistory::begin(self.work.api(), "web").await;
         let change = Patch::Merge(&self.case.change);
         self.sets.patch("web", &PatchParams::default(), &change).await.unwrap();
         tokio::select! {
@@ -165,7 +165,7 @@ impl Play {
             successor.stop().await;
         }
         let most = self.pods_before.len().max(self.case.replicas);
-        for scene in film.end().await {
+        for scene in history.end().await {
             assert!(scene.len() <= most, "{crash_after:?}: {:?}", scene.keys());
         }
         self.controllers.stop().await;

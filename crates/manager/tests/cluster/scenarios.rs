@@ -2,8 +2,8 @@
 
 mod cloneset;
 mod daemon;
-mod film;
 mod images;
+mod pod_history;
 mod recreate;
 mod stage;
 

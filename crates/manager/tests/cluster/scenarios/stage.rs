@@ -21,7 +21,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::{PATIENCE, SharedManager, film::Film};
+use super::{PATIENCE, SharedManager, pod_history::PodHistory};
 
 pub(super) struct Stage {
     shared: Arc<OnceCell<SharedManager>>,
@@ -106,8 +106,8 @@ impl Stage {
     }
 
     /// Begins to watch the Pods of a set.
-    pub(super) async fn film(&self, set: &str) -> Film {
-        Film::begin(self.pods.clone(), set).await
+    pub(super) async fn pod_history(&self, set: &str) -> PodHistory {
+        PodHistory::begin(self.pods.clone(), set).await
     }
 
     /// A strategic patch of a Pod.

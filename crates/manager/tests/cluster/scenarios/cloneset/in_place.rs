@@ -7,7 +7,7 @@ use kruise_testkit::builders::{Fixture as _, PodBuilder};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::super::film::Scene;
+use super::super::pod_history::Scene;
 use super::{Scenario, Stage, condition, image, is, revision, scenarios, state, to_image, uids, web_in_place};
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -43,10 +43,10 @@ fn only(scenes: &[Scene]) -> impl Iterator<Item = &Pod> {
 
 async fn given_another_image_then_the_container_restarts_and_the_pod_is_not_ready_meanwhile(stage: Arc<Stage>) {
     let before = stage.settled(web_in_place(1)).await;
-    let film = stage.film("web").await;
+    let history = stage.pod_history("web").await;
     stage.patch("web", to_image("nginx:2")).await;
     let status = stage.status("web", json!({"updatedAvailableReplicas": 1})).await;
-    let scenes = film.end().await;
+    let scenes = history.end().await;
     let after = stage.pods("web").await;
     assert_eq!(uids(&after), uids(&before));
     let pod = after.values().next().unwrap();
@@ -110,7 +110,7 @@ async fn given_a_grace_period_then_the_image_changes_at_its_end(stage: Arc<Stage
     let grace = json!({"gracePeriodSeconds": 2});
     let set = web_in_place(1).set("/spec/updateStrategy/rollingUpdate/inPlaceUpdateStrategy", grace);
     let before = stage.settled(set).await;
-    let film = stage.film("web").await;
+    let history = stage.pod_history("web").await;
     stage.patch("web", to_image("nginx:2")).await;
     let name = before.keys().next().unwrap();
     let waiting = stage
@@ -124,7 +124,7 @@ async fn given_a_grace_period_then_the_image_changes_at_its_end(stage: Arc<Stage
     stage
         .status("web", json!({"updatedReplicas": 1, "updatedAvailableReplicas": 1}))
         .await;
-    for pod in only(&film.end().await) {
+    for pod in only(&history.end().await) {
         assert!(!pod.annotations().contains_key(GRACE) || image(pod) == "nginx:1");
     }
     let after = stage.pods("web").await.into_values().next().unwrap();
@@ -141,7 +141,7 @@ async fn given_another_change_during_the_grace_period_then_both_are_made_in_turn
     let grace = json!({"gracePeriodSeconds": 2});
     let set = web_in_place(1).set("/spec/updateStrategy/rollingUpdate/inPlaceUpdateStrategy", grace);
     let before = stage.settled(set).await;
-    let film = stage.film("web").await;
+    let history = stage.pod_history("web").await;
     stage.patch("web", to_image("nginx:2")).await;
     let name = before.keys().next().unwrap();
     stage
@@ -151,7 +151,7 @@ async fn given_another_change_during_the_grace_period_then_both_are_made_in_turn
     stage
         .status("web", json!({"updatedReplicas": 1, "updatedAvailableReplicas": 1}))
         .await;
-    let scenes = film.end().await;
+    let scenes = history.end().await;
     let mut images: Vec<&str> = only(&scenes).map(image).collect();
     images.dedup();
     assert_eq!(images, ["nginx:1", "nginx:2", "nginx:3"]);
@@ -169,7 +169,7 @@ fn two_containers(pod: PodBuilder) -> PodBuilder {
 
 async fn given_priorities_then_the_higher_container_is_updated_and_ready_first(stage: Arc<Stage>) {
     let before = stage.settled(web_in_place(1).pod(two_containers)).await;
-    let film = stage.film("web").await;
+    let history = stage.pod_history("web").await;
     let env = json!([{"name": "KRUISE_CONTAINER_PRIORITY", "value": "10"}]);
     let both = json!([{"name": "main", "image": "nginx:2", "env": env}, {"name": "side", "image": "side:2"}]);
     stage
@@ -183,7 +183,7 @@ async fn given_priorities_then_the_higher_container_is_updated_and_ready_first(s
         [&batches[0]["containers"], &batches[1]["containers"]],
         [&json!(["main"]), &json!(["side"])]
     );
-    let scenes = film.end().await;
+    let scenes = history.end().await;
     let side = |pod: &Pod| json!(pod.spec)["containers"][1]["image"].clone();
     assert!(only(&scenes).any(|pod| image(pod) == "nginx:2" && side(pod) == "side:1"));
     let first = only(&scenes).find(|pod| side(pod) == "side:2").unwrap();

@@ -153,13 +153,13 @@ async fn given_a_rollback_while_a_pod_waits_then_nothing_is_changed(stage: Arc<S
     stage
         .until_pod(name, "it waits", |pod| state(pod) == "PreparingUpdate")
         .await;
-    let film = stage.film("web").await;
+    let history = stage.pod_history("web").await;
     stage.patch("web", to_image("nginx:1")).await;
     stage
         .until_pod(name, "it is as before", |pod| state(pod) == "Normal")
         .await;
     stage.status("web", json!({"updatedAvailableReplicas": 1})).await;
-    let scenes = film.end().await;
+    let scenes = history.end().await;
     assert!(
         scenes
             .iter()

@@ -33,7 +33,7 @@ async fn given_more_cpu_then_the_pod_stays_ready_and_counts_as_updating_until_it
     }
     let set = with(json!({"limits": {"cpu": "1"}, "requests": {"cpu": "500m"}}));
     let before = stage.settled(set.pod(|pod| pod.script("resize-delay", "1s"))).await;
-    let film = stage.film("web").await;
+    let history = stage.pod_history("web").await;
     stage
         .patch("web", to(&json!({"limits": {"cpu": "2"}, "requests": {"cpu": "500m"}})))
         .await;
@@ -53,7 +53,7 @@ async fn given_more_cpu_then_the_pod_stays_ready_and_counts_as_updating_until_it
         (&status["resources"]["limits"]["cpu"], &status["restartCount"]),
         (&json!("2"), &json!(0))
     );
-    for scene in film.end().await {
+    for scene in history.end().await {
         assert!(
             scene
                 .values()

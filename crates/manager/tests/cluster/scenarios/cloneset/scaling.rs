@@ -239,13 +239,13 @@ async fn given_a_quota_without_room_for_surge_then_the_pods_there_are_updated(st
     })
     .await;
 
-    let film = stage.film("web").await;
+    let history = stage.pod_history("web").await;
     stage.patch("web", to_image("nginx:2")).await;
     stage
         .status("web", json!({"replicas": 3, "updatedAvailableReplicas": 3}))
         .await;
     assert_eq!(uids(&stage.pods("web").await), uids(&before));
-    for scene in film.end().await {
+    for scene in history.end().await {
         let ready = scene.values().filter(|pod| is(pod, "Ready")).count();
         assert!(scene.len() == 3 && ready >= 2, "{:?}", names(&scene));
     }

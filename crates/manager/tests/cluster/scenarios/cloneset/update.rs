@@ -55,13 +55,13 @@ async fn given_surge_then_no_pod_goes_before_its_successor_is_available(stage: A
     let strategy = json!({"maxUnavailable": 0, "maxSurge": 1});
     let set = web(3).set("/spec/updateStrategy/rollingUpdate", strategy);
     let before = stage.settled(set).await;
-    let film = stage.film("web").await;
+    let history = stage.pod_history("web").await;
     stage.patch("web", to_image("nginx:2")).await;
     let done = json!({"replicas": 3, "updatedAvailableReplicas": 3});
     stage.status("web", done).await;
     let after = stage.pods("web").await;
     assert!(uids(&before).is_disjoint(&uids(&after)));
-    let scenes = film.end().await;
+    let scenes = history.end().await;
     for scene in &scenes {
         let available = scene.values().filter(|pod| is(pod, "Ready")).count();
         assert!((3..=4).contains(&scene.len()) && available >= 3, "{:?}", names(scene));

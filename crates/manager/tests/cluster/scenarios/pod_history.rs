@@ -16,13 +16,13 @@ use tokio::{sync::oneshot, task::JoinHandle};
 /// The living Pods by name.
 pub(super) type Scene = BTreeMap<String, Pod>;
 
-/// Is being made.
-pub(super) struct Film {
+/// Is being recorded.
+pub(super) struct PodHistory {
     scenes: Arc<Mutex<Vec<Scene>>>,
     task: JoinHandle<()>,
 }
 
-impl Film {
+impl PodHistory {
     /// Begins with what is there when this returns.
     pub(super) async fn begin(pods: Api<Pod>, set: &str) -> Self {
         let scenes: Arc<Mutex<Vec<Scene>>> = Arc::default();
