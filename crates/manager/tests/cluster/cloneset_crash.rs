@@ -165,8 +165,8 @@ impl Play {
             successor.stop().await;
         }
         let most = self.pods_before.len().max(self.case.replicas);
-        for scene in history.end().await {
-            assert!(scene.len() <= most, "{crash_after:?}: {:?}", scene.keys());
+        for pods in history.end().await {
+            assert!(pods.len() <= most, "{crash_after:?}: {:?}", pods.keys());
         }
         self.controllers.stop().await;
         writes

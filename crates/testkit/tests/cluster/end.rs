@@ -10,14 +10,16 @@ use super::{condition, is_ready, main_status, on_cluster, phase};
 
 #[test]
 fn pods_that_never_restart_succeed_or_fail() {
-    on_cluster("exit", |scene| async move {
+    on_cluster("exit", |scenario| async move {
         let job = |name: &str| pod(name).restart_policy("Never").script("exit-after", "300ms");
-        scene.create(job("good")).await;
-        scene.create(job("bad").script("exit-code", "3")).await;
-        let good = scene
+        scenario.create(job("good")).await;
+        scenario.create(job("bad").script("exit-code", "3")).await;
+        let good = scenario
             .until("good", "it has succeeded", |pod| phase(pod) == "Succeeded")
             .await;
-        let bad = scene.until("bad", "it has failed", |pod| phase(pod) == "Failed").await;
+        let bad = scenario
+            .until("bad", "it has failed", |pod| phase(pod) == "Failed")
+            .await;
         assert_eq!(
             condition(&good, "Ready").unwrap().reason.as_deref(),
             Some("PodCompleted")
@@ -29,15 +31,15 @@ fn pods_that_never_restart_succeed_or_fail() {
 
 #[test]
 fn a_phase_can_be_ordered() {
-    on_cluster("phase", |scene| async move {
-        scene
+    on_cluster("phase", |scenario| async move {
+        scenario
             .create(
                 pod("evicted")
                     .script("phase", "Failed")
                     .script("phase-reason", "Evicted"),
             )
             .await;
-        let pod = scene
+        let pod = scenario
             .until("evicted", "it has failed", |pod| phase(pod) == "Failed")
             .await;
         assert_eq!(pod.status.unwrap().reason.as_deref(), Some("Evicted"));
@@ -46,55 +48,55 @@ fn a_phase_can_be_ordered() {
 
 #[test]
 fn a_deleted_pod_vanishes_with_one_call() {
-    on_cluster("delete", |scene| async move {
-        scene.created_and_ready(pod("a").grace_seconds(30)).await;
-        let pods: Api<Pod> = scene.api();
+    on_cluster("delete", |scenario| async move {
+        scenario.created_and_ready(pod("a").grace_seconds(30)).await;
+        let pods: Api<Pod> = scenario.api();
         pods.delete("a", &DeleteParams::default()).await.unwrap();
-        scene.gone("a").await;
-        let stats = scene.nodes.stats();
+        scenario.gone("a").await;
+        let stats = scenario.nodes.stats();
         assert_eq!((stats.patches, stats.deletes), (1, 1));
     });
 }
 
 #[test]
 fn a_slow_end_is_seen_as_terminating_and_cut_off_by_the_grace_period() {
-    on_cluster("slow-end", |scene| async move {
-        scene
+    on_cluster("slow-end", |scenario| async move {
+        scenario
             .created_and_ready(pod("a").grace_seconds(1).script("terminate-delay", "1h"))
             .await;
-        let terminating = scene.sees("a", "it terminates and is still ready", |pod| {
+        let terminating = scenario.sees("a", "it terminates and is still ready", |pod| {
             pod.metadata.deletion_timestamp.is_some() && is_ready(pod)
         });
-        let pods: Api<Pod> = scene.api();
+        let pods: Api<Pod> = scenario.api();
         let params = DeleteParams::default();
         let ((), deleted) = tokio::join!(terminating, pods.delete("a", &params));
         deleted.unwrap();
-        scene.gone("a").await;
+        scenario.gone("a").await;
     });
 }
 
 #[test]
 fn a_finalizer_holds_a_pod_whose_containers_have_stopped() {
-    on_cluster("finalizer", |scene| async move {
-        let before = scene.created_and_ready(pod("a").finalizer("kruise.test/hold")).await;
-        let pods: Api<Pod> = scene.api();
+    on_cluster("finalizer", |scenario| async move {
+        let before = scenario.created_and_ready(pod("a").finalizer("kruise.test/hold")).await;
+        let pods: Api<Pod> = scenario.api();
         pods.delete("a", &DeleteParams::default()).await.unwrap();
         let stopped = |pod: &Pod| {
             let state = main_status(pod).and_then(|main| main.state.clone());
             state.is_some_and(|state| state.terminated.is_some())
                 && pod.metadata.deletion_grace_period_seconds == Some(0)
         };
-        let held = scene
+        let held = scenario
             .until("a", "its containers have stopped and it is still there", stopped)
             .await;
         assert_eq!(held.metadata.uid, before.metadata.uid);
         assert!(held.metadata.deletion_timestamp.is_some() && !is_ready(&held));
-        scene
+        scenario
             .patch(
                 "a",
                 json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": ["kruise.test/hold"] } }),
             )
             .await;
-        scene.gone("a").await;
+        scenario.gone("a").await;
     });
 }

@@ -25,21 +25,21 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One test's own part of the cluster.
-struct Scene {
+struct Scenario {
     client: Client,
     // Dropped in this order: the nodes still end the Pods of the namespace.
     namespace: FreshNamespace,
     nodes: SimulatedNodes,
 }
 
-fn on_cluster<F>(name: &'static str, test: impl FnOnce(Scene) -> F + Send + 'static)
+fn on_cluster<F>(name: &'static str, test: impl FnOnce(Scenario) -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send,
 {
     with_nodes(name, SimOptions::default(), test);
 }
 
-fn with_nodes<F>(name: &'static str, options: SimOptions, test: impl FnOnce(Scene) -> F + Send + 'static)
+fn with_nodes<F>(name: &'static str, options: SimOptions, test: impl FnOnce(Scenario) -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send,
 {
@@ -55,7 +55,7 @@ where
             ..options
         };
         let nodes = SimulatedNodes::start(client.clone(), options).await.unwrap();
-        test(Scene {
+        test(Scenario {
             client,
             namespace,
             nodes,
@@ -64,7 +64,7 @@ where
     });
 }
 
-impl Scene {
+impl Scenario {
     fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,

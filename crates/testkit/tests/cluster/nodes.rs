@@ -12,10 +12,10 @@ use kruise_testkit::sim::{NodeHealth, SET_LABEL, SimOptions, SimulatedNodes};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 
-use super::{PATIENCE, Scene, condition_is, is_ready, main_status, on_cluster, with_nodes};
+use super::{PATIENCE, Scenario, condition_is, is_ready, main_status, on_cluster, with_nodes};
 
-fn node_api(scene: &Scene) -> Api<Node> {
-    Api::all(scene.client.clone())
+fn node_api(scenario: &Scenario) -> Api<Node> {
+    Api::all(scenario.client.clone())
 }
 
 fn readiness(node: &Node) -> &str {
@@ -30,8 +30,8 @@ fn readiness(node: &Node) -> &str {
         .map_or("", |condition| condition.status.as_str())
 }
 
-async fn taint_appears(scene: &Scene, node: &str, key: &str) {
-    let nodes = node_api(scene);
+async fn taint_appears(scenario: &Scenario, node: &str, key: &str) {
+    let nodes = node_api(scenario);
     eventually(PATIENCE, "the node controller has tainted the node", || async {
         let taints = nodes
             .get(node)
@@ -60,13 +60,13 @@ fn two() -> SimOptions {
 
 #[test]
 fn nodes_carry_their_labels_and_take_pods_of_the_scheduler() {
-    with_nodes("labels", two(), |scene| async move {
-        let [first, second] = scene.nodes.names().try_into().unwrap();
-        let pod = scene
+    with_nodes("labels", two(), |scenario| async move {
+        let [first, second] = scenario.nodes.names().try_into().unwrap();
+        let pod = scenario
             .created_and_ready(pod("a").set("/spec/nodeSelector/zone", "b"))
             .await;
         assert_eq!(pod.spec.unwrap().node_name.as_deref(), Some(second.as_str()));
-        let node = node_api(&scene).get(&first).await.unwrap();
+        let node = node_api(&scenario).get(&first).await.unwrap();
         let labels = node.metadata.labels.unwrap();
         assert_eq!(
             (labels["kubernetes.io/hostname"].as_str(), labels["zone"].as_str()),
@@ -77,10 +77,10 @@ fn nodes_carry_their_labels_and_take_pods_of_the_scheduler() {
 
 #[test]
 fn leases_are_renewed_unless_a_node_is_silent() {
-    with_nodes("leases", two(), |scene| async move {
-        let [silent, alive] = scene.nodes.names().try_into().unwrap();
-        scene.nodes.set_health(&silent, NodeHealth::Silent).await.unwrap();
-        let leases: Api<Lease> = Api::namespaced(scene.client.clone(), "kube-node-lease");
+    with_nodes("leases", two(), |scenario| async move {
+        let [silent, alive] = scenario.nodes.names().try_into().unwrap();
+        scenario.nodes.set_health(&silent, NodeHealth::Silent).await.unwrap();
+        let leases: Api<Lease> = Api::namespaced(scenario.client.clone(), "kube-node-lease");
         let renewed = async |node: &str| leases.get(node).await.unwrap().spec.unwrap().renew_time.unwrap().0;
         let (silent_before, alive_before) = (renewed(&silent).await, renewed(&alive).await);
         eventually(
@@ -95,7 +95,7 @@ fn leases_are_renewed_unless_a_node_is_silent() {
         )
         .await;
         assert_eq!(renewed(&silent).await, silent_before);
-        scene.nodes.set_health(&silent, NodeHealth::Ready).await.unwrap();
+        scenario.nodes.set_health(&silent, NodeHealth::Ready).await.unwrap();
         eventually(
             Duration::from_secs(10),
             "the node that came back has renewed its Lease",
@@ -113,29 +113,29 @@ fn leases_are_renewed_unless_a_node_is_silent() {
 
 #[test]
 fn an_unreachable_node_makes_its_pods_unready_and_does_nothing_for_them() {
-    with_nodes("unreachable", two(), |scene| async move {
-        let [lost, healthy] = scene.nodes.names().try_into().unwrap();
+    with_nodes("unreachable", two(), |scenario| async move {
+        let [lost, healthy] = scenario.nodes.names().try_into().unwrap();
         let on = |name: &str, node: &str| {
             pod(name)
                 .on_node(node)
                 .set("/spec/tolerations", [serde_json::json!({ "operator": "Exists" })])
         };
-        scene.created_and_ready(on("there", &lost)).await;
-        scene.created_and_ready(on("here", &healthy)).await;
+        scenario.created_and_ready(on("there", &lost)).await;
+        scenario.created_and_ready(on("here", &healthy)).await;
 
-        scene.nodes.set_health(&lost, NodeHealth::Unreachable).await.unwrap();
-        scene
+        scenario.nodes.set_health(&lost, NodeHealth::Unreachable).await.unwrap();
+        scenario
             .until("there", "it is not ready", |pod| condition_is(pod, "Ready", "False"))
             .await;
-        assert_eq!(readiness(&node_api(&scene).get(&lost).await.unwrap()), "Unknown");
-        taint_appears(&scene, &lost, "node.kubernetes.io/unreachable").await;
+        assert_eq!(readiness(&node_api(&scenario).get(&lost).await.unwrap()), "Unknown");
+        taint_appears(&scenario, &lost, "node.kubernetes.io/unreachable").await;
         assert!(is_ready(
-            &scene.until("here", "the other Pod is as before", |_| true).await
+            &scenario.until("here", "the other Pod is as before", |_| true).await
         ));
 
-        let pods: Api<Pod> = scene.api();
+        let pods: Api<Pod> = scenario.api();
         pods.delete("there", &DeleteParams::default()).await.unwrap();
-        scene.create(on("late", &lost)).await;
+        scenario.create(on("late", &lost)).await;
         consistently(
             Duration::from_secs(2),
             "nobody ends or starts Pods of a lost node",
@@ -151,44 +151,44 @@ fn an_unreachable_node_makes_its_pods_unready_and_does_nothing_for_them() {
         )
         .await;
 
-        scene.nodes.set_health(&lost, NodeHealth::Ready).await.unwrap();
-        scene.gone("there").await;
-        scene.until("late", "it has started", is_ready).await;
+        scenario.nodes.set_health(&lost, NodeHealth::Ready).await.unwrap();
+        scenario.gone("there").await;
+        scenario.until("late", "it has started", is_ready).await;
     });
 }
 
 #[test]
 fn a_node_that_is_not_ready_gets_no_new_pods_but_keeps_its_own() {
-    on_cluster("not-ready", |scene| async move {
-        let node = scene.nodes.names().remove(0);
-        scene.created_and_ready(pod("a")).await;
-        scene.nodes.set_health(&node, NodeHealth::NotReady).await.unwrap();
-        assert_eq!(readiness(&node_api(&scene).get(&node).await.unwrap()), "False");
-        taint_appears(&scene, &node, "node.kubernetes.io/not-ready").await;
-        scene.create(pod("b")).await;
-        scene
+    on_cluster("not-ready", |scenario| async move {
+        let node = scenario.nodes.names().remove(0);
+        scenario.created_and_ready(pod("a")).await;
+        scenario.nodes.set_health(&node, NodeHealth::NotReady).await.unwrap();
+        assert_eq!(readiness(&node_api(&scenario).get(&node).await.unwrap()), "False");
+        taint_appears(&scenario, &node, "node.kubernetes.io/not-ready").await;
+        scenario.create(pod("b")).await;
+        scenario
             .until("b", "the scheduler finds no node", |pod| {
                 condition_is(pod, "PodScheduled", "False")
             })
             .await;
         assert!(is_ready(
-            &scene.until("a", "the first Pod is as before", |_| true).await
+            &scenario.until("a", "the first Pod is as before", |_| true).await
         ));
-        scene.nodes.set_health(&node, NodeHealth::Ready).await.unwrap();
-        scene.until("b", "it runs after all", is_ready).await;
+        scenario.nodes.set_health(&node, NodeHealth::Ready).await.unwrap();
+        scenario.until("b", "it runs after all", is_ready).await;
     });
 }
 
 #[test]
 fn nodes_can_be_scrapped_and_join_later() {
-    with_nodes("scrapped", two(), |scene| async move {
-        let [scrapped, kept] = scene.nodes.names().try_into().unwrap();
-        scene.nodes.remove(&scrapped).await.unwrap();
-        assert_eq!(node_api(&scene).get_opt(&scrapped).await.unwrap(), None);
-        assert_eq!(scene.nodes.names(), [kept]);
-        assert!(scene.nodes.set_health(&scrapped, NodeHealth::Ready).await.is_err());
-        let added = scene.nodes.add(1).await.unwrap();
-        let pod = scene
+    with_nodes("scrapped", two(), |scenario| async move {
+        let [scrapped, kept] = scenario.nodes.names().try_into().unwrap();
+        scenario.nodes.remove(&scrapped).await.unwrap();
+        assert_eq!(node_api(&scenario).get_opt(&scrapped).await.unwrap(), None);
+        assert_eq!(scenario.nodes.names(), [kept]);
+        assert!(scenario.nodes.set_health(&scrapped, NodeHealth::Ready).await.is_err());
+        let added = scenario.nodes.add(1).await.unwrap();
+        let pod = scenario
             .created_and_ready(pod("a").set("/spec/nodeSelector/kubernetes.io~1hostname", &added[0]))
             .await;
         assert_eq!(pod.spec.unwrap().node_name.as_ref(), added.first());
@@ -197,21 +197,21 @@ fn nodes_can_be_scrapped_and_join_later() {
 
 #[test]
 fn a_new_simulation_of_the_same_nodes_takes_their_pods_over() {
-    with_nodes("takeover", two(), |scene| async move {
-        let before = scene.created_and_ready(pod("a")).await;
+    with_nodes("takeover", two(), |scenario| async move {
+        let before = scenario.created_and_ready(pod("a")).await;
         let options = SimOptions {
-            name_prefix: scene.namespace.name().to_owned(),
+            name_prefix: scenario.namespace.name().to_owned(),
             ..two()
         };
         // The earlier simulation has crashed: its nodes are still there.
-        for node in scene.nodes.names() {
-            scene.nodes.set_health(&node, NodeHealth::Silent).await.unwrap();
+        for node in scenario.nodes.names() {
+            scenario.nodes.set_health(&node, NodeHealth::Silent).await.unwrap();
         }
-        let successor = SimulatedNodes::start(scene.client.clone(), options).await.unwrap();
+        let successor = SimulatedNodes::start(scenario.client.clone(), options).await.unwrap();
         let change = serde_json::json!({ "spec": { "containers": [{ "name": "main", "image": "nginx:2" }] } });
-        scene.patch("a", change).await;
+        scenario.patch("a", change).await;
         let restarted = |pod: &Pod| main_status(pod).is_some_and(|main| main.restart_count == 1);
-        let after = scene
+        let after = scenario
             .until("a", "the successor restarts the container", restarted)
             .await;
         assert_eq!(after.status.as_ref().unwrap().pod_ip, before.status.unwrap().pod_ip);

@@ -10,10 +10,10 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::{PATIENCE, Scene, with_nodes};
+use super::{PATIENCE, Scenario, with_nodes};
 
-async fn rolled_out(scene: &Scene, replicas: i32, generation: i64) {
-    let deployments: Api<Deployment> = scene.api();
+async fn rolled_out(scenario: &Scenario, replicas: i32, generation: i64) {
+    let deployments: Api<Deployment> = scenario.api();
     eventually(PATIENCE, "the Deployment has rolled out", || async {
         let status = deployments.get("web").await?.status.unwrap_or_default();
         let counts = [status.replicas, status.updated_replicas, status.available_replicas];
@@ -31,20 +31,23 @@ fn a_deployment_rolls_out_and_over() {
             count: 3,
             ..SimOptions::default()
         },
-        |scene| async move {
+        |scenario| async move {
             let web = deployment("web").replicas(6).image("nginx:1");
-            let web = web.pod(|pod| pod.node_selector(scene.nodes.selector()).script("ready-delay", "200ms"));
-            let deployments: Api<Deployment> = scene.api();
+            let web = web.pod(|pod| {
+                pod.node_selector(scenario.nodes.selector())
+                    .script("ready-delay", "200ms")
+            });
+            let deployments: Api<Deployment> = scenario.api();
             deployments.create(&PostParams::default(), &web.build()).await.unwrap();
-            rolled_out(&scene, 6, 1).await;
+            rolled_out(&scenario, 6, 1).await;
 
             let change = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "main", "image": "nginx:2" }] } } } });
             deployments
                 .patch("web", &PatchParams::default(), &Patch::Strategic(change))
                 .await
                 .unwrap();
-            rolled_out(&scene, 6, 2).await;
-            let pods: Api<Pod> = scene.api();
+            rolled_out(&scenario, 6, 2).await;
+            let pods: Api<Pod> = scenario.api();
             eventually(PATIENCE, "only new Pods are left", || async {
                 let images: Vec<_> = pods
                     .list(&ListParams::default())
@@ -59,23 +62,23 @@ fn a_deployment_rolls_out_and_over() {
                 }
             })
             .await;
-            assert_eq!(scene.nodes.stats().pods, 6);
+            assert_eq!(scenario.nodes.stats().pods, 6);
         },
     );
 }
 
 #[test]
 fn a_job_retries_and_completes() {
-    with_nodes("job", SimOptions::default(), |scene| async move {
+    with_nodes("job", SimOptions::default(), |scenario| async move {
         let template = pod("")
             .restart_policy("OnFailure")
             .script("crash", "1")
             .script("exit-after", "200ms");
-        let mut template = template.node_selector(scene.nodes.selector()).json();
+        let mut template = template.node_selector(scenario.nodes.selector()).json();
         template["metadata"].as_object_mut().unwrap().remove("name");
         let spec = json!({ "template": { "metadata": template["metadata"], "spec": template["spec"] } });
         let job: Job = serde_json::from_value(json!({ "metadata": { "name": "once" }, "spec": spec })).unwrap();
-        let jobs: Api<Job> = scene.api();
+        let jobs: Api<Job> = scenario.api();
         jobs.create(&PostParams::default(), &job).await.unwrap();
         eventually(PATIENCE, "the Job is complete", || async {
             let status = jobs.get("once").await?.status.unwrap_or_default();

@@ -14,24 +14,24 @@ use kube::{
 use tokio::{sync::oneshot, task::JoinHandle};
 
 /// The living Pods by name.
-pub(super) type Scene = BTreeMap<String, Pod>;
+pub(super) type PodsByName = BTreeMap<String, Pod>;
 
 /// Is being recorded.
 pub(super) struct PodHistory {
-    scenes: Arc<Mutex<Vec<Scene>>>,
+    states: Arc<Mutex<Vec<PodsByName>>>,
     task: JoinHandle<()>,
 }
 
 impl PodHistory {
     /// Begins with what is there when this returns.
     pub(super) async fn begin(pods: Api<Pod>, set: &str) -> Self {
-        let scenes: Arc<Mutex<Vec<Scene>>> = Arc::default();
+        let states: Arc<Mutex<Vec<PodsByName>>> = Arc::default();
         let (tell, begun) = oneshot::channel();
         let config = watcher::Config::default().labels(&format!("app={set}"));
-        let seen = scenes.clone();
+        let seen = states.clone();
         let task = tokio::spawn(async move {
             let mut tell = Some(tell);
-            let mut now = Scene::new();
+            let mut now = PodsByName::new();
             let events = watcher(pods, config);
             pin_mut!(events);
             while let Some(event) = events.next().await {
@@ -52,12 +52,12 @@ impl PodHistory {
             }
         });
         begun.await.unwrap();
-        Self { scenes, task }
+        Self { states, task }
     }
 
-    pub(super) async fn end(self) -> Vec<Scene> {
+    pub(super) async fn end(self) -> Vec<PodsByName> {
         self.task.abort();
         let _ = self.task.await;
-        std::mem::take(&mut *self.scenes.lock().unwrap())
+        std::mem::take(&mut *self.states.lock().unwrap())
     }
 }

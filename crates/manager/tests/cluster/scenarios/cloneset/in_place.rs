@@ -7,7 +7,7 @@ use kruise_testkit::builders::{Fixture as _, PodBuilder};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::super::pod_history::Scene;
+use super::super::pod_history::PodsByName;
 use super::{Scenario, Stage, condition, image, is, revision, scenarios, state, to_image, uids, web_in_place};
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -36,9 +36,9 @@ fn in_place_state(pod: &Pod) -> Value {
         .unwrap_or_default()
 }
 
-/// The only Pod of each scene.
-fn only(scenes: &[Scene]) -> impl Iterator<Item = &Pod> {
-    scenes.iter().flat_map(|scene| scene.values())
+/// The only Pod of each state.
+fn only(states: &[PodsByName]) -> impl Iterator<Item = &Pod> {
+    states.iter().flat_map(|pods| pods.values())
 }
 
 async fn given_another_image_then_the_container_restarts_and_the_pod_is_not_ready_meanwhile(stage: Arc<Stage>) {
@@ -46,7 +46,7 @@ async fn given_another_image_then_the_container_restarts_and_the_pod_is_not_read
     let history = stage.pod_history("web").await;
     stage.patch("web", to_image("nginx:2")).await;
     let status = stage.status("web", json!({"updatedAvailableReplicas": 1})).await;
-    let scenes = history.end().await;
+    let states = history.end().await;
     let after = stage.pods("web").await;
     assert_eq!(uids(&after), uids(&before));
     let pod = after.values().next().unwrap();
@@ -60,7 +60,7 @@ async fn given_another_image_then_the_container_restarts_and_the_pod_is_not_read
     );
     // Not ready before anything changes, and until it has changed.
     let gate = |pod: &Pod| condition(pod, "InPlaceUpdateReady");
-    let first = only(&scenes)
+    let first = only(&states)
         .find(|pod| gate(pod)["status"] == "False")
         .expect("it was not ready");
     assert_eq!(
@@ -68,7 +68,7 @@ async fn given_another_image_then_the_container_restarts_and_the_pod_is_not_read
         ("nginx:1", Some("StartInPlaceUpdate"))
     );
     assert!(!is(first, "Ready"));
-    let changed: Vec<&Pod> = only(&scenes)
+    let changed: Vec<&Pod> = only(&states)
         .filter(|pod| image(pod) == "nginx:2" && restarts(pod) == 0)
         .collect();
     assert!(!changed.is_empty());
@@ -151,8 +151,8 @@ async fn given_another_change_during_the_grace_period_then_both_are_made_in_turn
     stage
         .status("web", json!({"updatedReplicas": 1, "updatedAvailableReplicas": 1}))
         .await;
-    let scenes = history.end().await;
-    let mut images: Vec<&str> = only(&scenes).map(image).collect();
+    let states = history.end().await;
+    let mut images: Vec<&str> = only(&states).map(image).collect();
     images.dedup();
     assert_eq!(images, ["nginx:1", "nginx:2", "nginx:3"]);
 }
@@ -183,10 +183,10 @@ async fn given_priorities_then_the_higher_container_is_updated_and_ready_first(s
         [&batches[0]["containers"], &batches[1]["containers"]],
         [&json!(["main"]), &json!(["side"])]
     );
-    let scenes = history.end().await;
+    let states = history.end().await;
     let side = |pod: &Pod| json!(pod.spec)["containers"][1]["image"].clone();
-    assert!(only(&scenes).any(|pod| image(pod) == "nginx:2" && side(pod) == "side:1"));
-    let first = only(&scenes).find(|pod| side(pod) == "side:2").unwrap();
+    assert!(only(&states).any(|pod| image(pod) == "nginx:2" && side(pod) == "side:1"));
+    let first = only(&states).find(|pod| side(pod) == "side:2").unwrap();
     let main = json!(first.status)["containerStatuses"][0].clone();
     assert_eq!((&main["image"], &main["ready"]), (&json!("nginx:2"), &json!(true)));
 }

@@ -159,11 +159,11 @@ async fn given_a_rollback_while_a_pod_waits_then_nothing_is_changed(stage: Arc<S
         .until_pod(name, "it is as before", |pod| state(pod) == "Normal")
         .await;
     stage.status("web", json!({"updatedAvailableReplicas": 1})).await;
-    let scenes = history.end().await;
+    let states = history.end().await;
     assert!(
-        scenes
+        states
             .iter()
-            .flat_map(|scene| scene.values())
+            .flat_map(|pods| pods.values())
             .all(|pod| image(pod) == "nginx:1")
     );
     assert_eq!(uids(&stage.pods("web").await), uids(&before));

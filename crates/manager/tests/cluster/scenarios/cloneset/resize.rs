@@ -53,10 +53,9 @@ async fn given_more_cpu_then_the_pod_stays_ready_and_counts_as_updating_until_it
         (&status["resources"]["limits"]["cpu"], &status["restartCount"]),
         (&json!("2"), &json!(0))
     );
-    for scene in history.end().await {
+    for pods in history.end().await {
         assert!(
-            scene
-                .values()
+            pods.values()
                 .all(|pod| is(pod, "Ready") && is(pod, "InPlaceUpdateReady"))
         );
     }

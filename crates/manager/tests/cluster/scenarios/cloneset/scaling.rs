@@ -245,9 +245,9 @@ async fn given_a_quota_without_room_for_surge_then_the_pods_there_are_updated(st
         .status("web", json!({"replicas": 3, "updatedAvailableReplicas": 3}))
         .await;
     assert_eq!(uids(&stage.pods("web").await), uids(&before));
-    for scene in history.end().await {
-        let ready = scene.values().filter(|pod| is(pod, "Ready")).count();
-        assert!(scene.len() == 3 && ready >= 2, "{:?}", names(&scene));
+    for pods in history.end().await {
+        let ready = pods.values().filter(|pod| is(pod, "Ready")).count();
+        assert!(pods.len() == 3 && ready >= 2, "{:?}", names(&pods));
     }
     let failed = stage.condition("web", "FailedScale", "True").await;
     assert!(failed["message"].to_string().contains("exceeded quota"), "{failed}");

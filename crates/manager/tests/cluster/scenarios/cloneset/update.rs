@@ -61,12 +61,12 @@ async fn given_surge_then_no_pod_goes_before_its_successor_is_available(stage: A
     stage.status("web", done).await;
     let after = stage.pods("web").await;
     assert!(uids(&before).is_disjoint(&uids(&after)));
-    let scenes = history.end().await;
-    for scene in &scenes {
-        let available = scene.values().filter(|pod| is(pod, "Ready")).count();
-        assert!((3..=4).contains(&scene.len()) && available >= 3, "{:?}", names(scene));
+    let states = history.end().await;
+    for pods in &states {
+        let available = pods.values().filter(|pod| is(pod, "Ready")).count();
+        assert!((3..=4).contains(&pods.len()) && available >= 3, "{:?}", names(pods));
     }
-    assert!(scenes.iter().any(|scene| scene.len() == 4));
+    assert!(states.iter().any(|pods| pods.len() == 4));
 }
 
 async fn given_a_pause_then_nothing_is_updated_but_scaling_works(stage: Arc<Stage>) {
