@@ -34,7 +34,7 @@
 
 mod differences;
 mod fixture;
-mod tape;
+mod live;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -46,7 +46,7 @@ use serde_json::{Value, json};
 
 use self::{
     fixture::{Asked, Recorded, Step, alike, steps},
-    tape::{Tape, items, text},
+    live::{Recording, items, text},
 };
 use super::{
     registry::Registry,
@@ -88,7 +88,7 @@ async fn play(registry: &Registry, node: &'static str, numbers: &[&str]) {
     let node = Node::new(node).await;
     let space = node.space.name();
     let mut lane = Lane {
-        tape: Tape::start(&node.client, space).await,
+        recording: Recording::start(&node.client, space).await,
         images: ["open", "held", "absent"].map(|kind| registry.image(&format!("{kind}/{space}"))),
         registry,
         recorded: Recorded::default(),
@@ -106,7 +106,7 @@ async fn play(registry: &Registry, node: &'static str, numbers: &[&str]) {
 
 struct Lane<'a> {
     node: Node,
-    tape: Tape,
+    recording: Recording,
     registry: &'a Registry,
     /// Where images are that can be pulled, that can be pulled when all have been asked for, and where none is.
     images: [String; 3],
@@ -118,13 +118,13 @@ impl Lane<'_> {
     async fn step(&mut self, step: &Step) {
         // A request counts what starts in the second in which it is made, also right before it.
         eventually(PATIENCE, "the second of the last start is over", || async {
-            let start = self.tape.seen().last_start();
+            let start = self.recording.seen().last_start();
             let is_over = start.is_none_or(|start| start.as_second() < Timestamp::now().as_second());
             is_over.then_some(()).ok_or_else(|| NotYet::new(format!("{start:?}")))
         })
         .await;
         let began = std::time::Instant::now();
-        let before = self.tape.seen().restarts();
+        let before = self.recording.seen().restarts();
         self.recorded.take(step);
         for request in &step.requests {
             let mut request = self.named(request);
@@ -139,7 +139,7 @@ impl Lane<'_> {
         }
         if json!(step.requests).to_string().contains("$HELD") {
             eventually(PATIENCE, "all jobs of the list have begun", || async {
-                let objects = self.tape.seen().objects();
+                let objects = self.recording.seen().objects();
                 let list = objects.get("ImageListPullJob/list").and_then(|states| states.last());
                 same(
                     "active jobs",
@@ -162,7 +162,7 @@ impl Lane<'_> {
 
     /// Ends a container from inside, and waits until the kubelet has started it again.
     async fn ends_by_itself(&self, container: &str) {
-        let restarts = || self.tape.seen().restarts()[container];
+        let restarts = || self.recording.seen().restarts()[container];
         let before = restarts();
         let pod = self.named(&"$POD".to_owned());
         kubectl(&[
@@ -186,7 +186,7 @@ impl Lane<'_> {
 
     /// What was recorded, with the names that things have here.
     fn named<T: serde::Serialize + serde::de::DeserializeOwned>(&self, recorded: &T) -> T {
-        let seen = self.tape.seen();
+        let seen = self.recording.seen();
         let (pod, hash) = (seen.pod().last(), seen.list_hash());
         let words = [
             ("$NS", Some(self.node.space.name())),
@@ -237,13 +237,16 @@ impl Lane<'_> {
 
     /// Objects and images.
     fn compare(&self) -> Result<(), NotYet> {
-        same_fates(&self.named(&self.recorded.objects), &self.tape.seen().objects())?;
-        same_fates(&self.named(&self.recorded.tags), &self.tape.seen().tags(&self.images))
+        same_fates(&self.named(&self.recorded.objects), &self.recording.seen().objects())?;
+        same_fates(
+            &self.named(&self.recorded.tags),
+            &self.recording.seen().tags(&self.images),
+        )
     }
 
     fn compare_pod(&self, step: &Step, before: &BTreeMap<String, i64>) -> Result<(), NotYet> {
         let recorded = self.named(&self.recorded.ready);
-        let seen = self.tape.seen();
+        let seen = self.recording.seen();
         same("KruisePodReady", &recorded, &seen.ready())?;
         let now = seen.restarts();
         for (container, times) in &step.pod.restarts {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
 
 /// Everything that was seen of a namespace, from the moment this was made.
-pub(super) struct Tape {
+pub(super) struct Recording {
     seen: Arc<Mutex<Seen>>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -51,7 +51,7 @@ impl Track {
     }
 }
 
-impl Tape {
+impl Recording {
     pub(super) fn start(client: &Client, namespace: &str) -> Self {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let jobs = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "ImagePullJob"));
@@ -86,7 +86,7 @@ impl Tape {
     }
 }
 
-impl Drop for Tape {
+impl Drop for Recording {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }

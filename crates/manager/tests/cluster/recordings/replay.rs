@@ -28,7 +28,7 @@ use super::{
     },
     daemon::Daemon,
     differences,
-    facts::{Tape, Track, items, object, owner, text},
+    facts::{Recording, Track, items, object, owner, text},
     fixture::{self, Expected, RECORDINGS, Recorded, Step, sorted, steps},
 };
 
@@ -69,7 +69,7 @@ async fn play(world: &World, name: &str) {
     let namespace = world.reached(name).await;
     let _daemon = Daemon::start(&world.client, namespace.name());
     let mut scenario = Scenario {
-        tape: Tape::start(&world.client, namespace.name()),
+        recording: Recording::start(&world.client, namespace.name()),
         client: world.client.clone(),
         recorded: Recorded::new(),
         events: BTreeMap::new(),
@@ -93,13 +93,13 @@ fn storage_class() -> Value {
 struct Scenario {
     client: Client,
     namespace: FreshNamespace,
-    tape: Tape,
+    recording: Recording,
     recorded: Recorded,
     /// The events so far: how often each was seen.
     events: BTreeMap<String, i32>,
 }
 
-/// How far the tape had come when a step began.
+/// How far our own recording had come when a step began.
 struct Mark {
     lengths: [BTreeMap<String, usize>; 4],
     moments: usize,
@@ -124,7 +124,7 @@ impl Scenario {
     }
 
     fn mark(&self) -> Mark {
-        let seen = self.tape.seen();
+        let seen = self.recording.seen();
         let lengths = [&seen.pods, &seen.claims, &seen.barriers, &seen.pull_jobs];
         let length = |tracks: &BTreeMap<String, Track>| {
             let lengths = tracks.iter().map(|(name, track)| (name.clone(), track.states.len()));
@@ -142,7 +142,7 @@ impl Scenario {
         while let Some(at) = all.find("$p") {
             let id: String = all[at + 1..].chars().take_while(char::is_ascii_alphanumeric).collect();
             let wanted = self.recorded.pod(&id);
-            let seen = self.tape.seen();
+            let seen = self.recording.seen();
             let found = seen.pods.iter().find(|(_, track)| track.states.last() == Some(wanted));
             let (name, _) = found.unwrap_or_else(|| panic!("no Pod is like {id}: {wanted:#}"));
             all = all.replace(&format!("${id}"), name);
@@ -189,9 +189,9 @@ impl Scenario {
         }
     }
 
-    /// Everything that the tape has.
+    /// Everything that our own recording has.
     fn compare(&self, step: &Step, mark: &Mark, expected: &Expected) -> Result<(), NotYet> {
-        let seen = self.tape.seen();
+        let seen = self.recording.seen();
         let [pods, claims, barriers, pull_jobs] = &mark.lengths;
         let changed = since(&seen.pods, pods).into_values();
         let changed = changed.map(|states| fixture::by_writer(differences::pod_writes(&states)));
@@ -270,7 +270,7 @@ impl Scenario {
             let (name, count) = (event.name_any(), event.count.unwrap_or(1));
             if self.events.get(&name) != Some(&count) {
                 let event = json!(event);
-                let message = self.tape.seen().without_names(text(&event["message"]));
+                let message = self.recording.seen().without_names(text(&event["message"]));
                 texts.push(format!(
                     "{} {} x{count}: {message}",
                     text(&event["type"]),

@@ -21,7 +21,7 @@ const KINDS: [&str; 3] = ["ImagePullJob", "ImageListPullJob", "ContainerRecreate
 /// A container that ends as soon as it has started. A kubelet may see it run or not.
 const FLEETING: &str = "once";
 
-pub(super) struct Tape {
+pub(super) struct Recording {
     seen: Arc<Mutex<Seen>>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Seen {
     pods: Vec<String>,
 }
 
-impl Tape {
+impl Recording {
     pub(super) async fn start(client: &Client, namespace: &str) -> Self {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let follow = |kind: &str, api: Api<DynamicObject>| {
@@ -62,15 +62,15 @@ impl Tape {
         let mut tasks: Vec<JoinHandle<()>> = KINDS.iter().map(|kind| follow(kind, inside(&ours(kind)))).collect();
         tasks.push(follow("Pod", inside(&ApiResource::erase::<Pod>(&()))));
         tasks.push(follow("NodeImage", Api::all_with(client.clone(), &ours("NodeImage"))));
-        let tape = Self { seen, tasks };
+        let recording = Self { seen, tasks };
         eventually(PATIENCE, "all watches have begun", || async {
-            let begun = tape.seen().begun;
-            (begun >= tape.tasks.len())
+            let begun = recording.seen().begun;
+            (begun >= recording.tasks.len())
                 .then_some(())
                 .ok_or_else(|| NotYet::new(begun.to_string()))
         })
         .await;
-        tape
+        recording
     }
 
     pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -78,7 +78,7 @@ impl Tape {
     }
 }
 
-impl Drop for Tape {
+impl Drop for Recording {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
