@@ -1,4 +1,4 @@
-//! The plugin as a person runs it, against a real API server. A manager is played by a listener that answers as its debug endpoint does.
+//! The plugin as a person runs it, against a real API server. A listener that answers as its debug endpoint does stands for the manager.
 
 mod cluster {
     mod commands;

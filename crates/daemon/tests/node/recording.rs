@@ -75,7 +75,7 @@ const TWICE: &str = "10";
 fn given_the_steps_of_the_recording_then_images_and_restarts_go_the_same_way() {
     run_test(Duration::from_mins(6), async {
         let registry = Registry::start(PORT);
-        let [images, others @ ..] = LANES.map(|(node, numbers)| play(&registry, node, numbers));
+        let [images, others @ ..] = LANES.map(|(node, numbers)| replay(&registry, node, numbers));
         let images = async {
             let _counts = DAEMONS.write().await;
             images.await;
@@ -84,7 +84,7 @@ fn given_the_steps_of_the_recording_then_images_and_restarts_go_the_same_way() {
     });
 }
 
-async fn play(registry: &Registry, node: &'static str, numbers: &[&str]) {
+async fn replay(registry: &Registry, node: &'static str, numbers: &[&str]) {
     let node = Node::new(node).await;
     let space = node.space.name();
     let mut lane = Lane {

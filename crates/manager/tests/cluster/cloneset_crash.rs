@@ -1,6 +1,6 @@
 //! The controllers die after any of their writes for a CloneSet; their successors bring it to the same end.
 //!
-//! Each case is played once without a crash, which tells how many writes it takes, and then once for each of them, side by side. Each of these has to
+//! Each case is run once without a crash, which tells how many writes it takes, and then once for each of them, side by side. Each of these has to
 //! end in its crash.
 
 use std::{
@@ -43,7 +43,7 @@ struct Case {
 
 #[test]
 fn given_a_crash_after_any_write_of_scaling_out_then_no_pod_is_doubled() {
-    play_all("out", |_| Case {
+    crash_after_every_write("out", |_| Case {
         before: cloneset("web").replicas(1),
         change: json!({"spec": {"replicas": 4}}),
         status: json!({"replicas": 4, "availableReplicas": 4, "updatedReplicas": 4}),
@@ -56,7 +56,7 @@ fn given_a_crash_after_any_write_of_scaling_out_then_no_pod_is_doubled() {
 #[test]
 fn given_a_crash_after_any_write_of_an_update_in_place_then_every_pod_is_updated_and_kept() {
     let strategy = json!({"maxUnavailable": 2, "podUpdatePolicy": "InPlaceIfPossible"});
-    play_all("update", move |_| Case {
+    crash_after_every_write("update", move |_| Case {
         before: cloneset("web")
             .replicas(3)
             .set("/spec/updateStrategy/rollingUpdate", strategy.clone()),
@@ -74,7 +74,7 @@ fn given_a_crash_after_any_write_of_scaling_in_with_claims_then_no_claim_is_left
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
     }}]);
     // Nobody provides volumes, so the scheduler would wait for ever: the Pods go past it.
-    play_all("in", move |node| Case {
+    crash_after_every_write("in", move |node| Case {
         before: cloneset("web")
             .replicas(3)
             .set("/spec/scaleStrategy/enablePVCReuse", true)
@@ -89,7 +89,7 @@ fn given_a_crash_after_any_write_of_scaling_in_with_claims_then_no_claim_is_left
     });
 }
 
-fn play_all(name: &'static str, case: impl Fn(&str) -> Case + Send + Sync + 'static) {
+fn crash_after_every_write(name: &'static str, case: impl Fn(&str) -> Case + Send + Sync + 'static) {
     run_test(Duration::from_mins(10), async move {
         let world = World::new(&format!("crash-{name}")).await;
         let options = SimOptions {
@@ -99,18 +99,18 @@ fn play_all(name: &'static str, case: impl Fn(&str) -> Case + Send + Sync + 'sta
         };
         let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
         let case = case(&nodes.names()[0]);
-        let writes = Play::begin(&world, case.clone()).await.play(None).await;
+        let writes = Attempt::begin(&world, case.clone()).await.run(None).await;
         let crashes = stream::iter(1..=writes).map(|write| {
             let (world, case) = (&world, case.clone());
-            async move { Play::begin(world, case).await.play(Some(write)).await }
+            async move { Attempt::begin(world, case).await.run(Some(write)).await }
         });
-        let played: Vec<u64> = crashes.buffer_unordered(AT_ONCE).collect().await;
-        assert!(writes > 3 && played.len() as u64 == writes, "{writes}: {played:?}");
+        let attempts: Vec<u64> = crashes.buffer_unordered(AT_ONCE).collect().await;
+        assert!(writes > 3 && attempts.len() as u64 == writes, "{writes}: {attempts:?}");
         nodes.stop().await.unwrap();
     });
 }
 
-struct Play {
+struct Attempt {
     case: Case,
     work: FreshNamespace,
     sets: Api<DynamicObject>,
@@ -119,7 +119,7 @@ struct Play {
     pods_before: BTreeMap<String, Pod>,
 }
 
-impl Play {
+impl Attempt {
     async fn begin(world: &World, case: Case) -> Self {
         let work = namespace::fresh(&world.client, "crash").await.unwrap();
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "CloneSet"));
@@ -145,7 +145,7 @@ impl Play {
     }
 
     /// Makes the change; the controllers die with a write after it, or do not. How many writes it took.
-    async fn play(self, crash_after: Option<u64>) -> u64 {
+    async fn run(self, crash_after: Option<u64>) -> u64 {
         let before = self.faults.writes();
         if let Some(write) = crash_after {
             self.faults.crash_after_writes(before + write);

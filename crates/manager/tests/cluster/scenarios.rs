@@ -39,7 +39,7 @@ const GATES: &str = "--feature-gates=CloneSetPartitionRollback=true,InPlaceWorkl
 /// A test with its name.
 struct Scenario {
     name: String,
-    play: Box<dyn FnOnce(Arc<Stage>) -> BoxFuture<'static, ()> + Send>,
+    run: Box<dyn FnOnce(Arc<Stage>) -> BoxFuture<'static, ()> + Send>,
 }
 
 /// The scenarios of this module, by the names of their functions.
@@ -53,12 +53,12 @@ use scenarios;
 fn scenario<P: Future<Output = ()> + Send + 'static>(
     module: &str,
     name: &str,
-    play: impl FnOnce(Arc<Stage>) -> P + Send + 'static,
+    run: impl FnOnce(Arc<Stage>) -> P + Send + 'static,
 ) -> Scenario {
     let module = module.split_once("scenarios::cluster::scenarios::");
     Scenario {
         name: format!("{}::{name}", module.map_or("", |(_, module)| module)),
-        play: Box::new(|stage| Box::pin(play(stage))),
+        run: Box::new(|stage| Box::pin(run(stage))),
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn run() -> ExitCode {
         let all = [cloneset::all(), images::all(), recreate::all()].into_iter().flatten();
         let trials = all.map(|scenario| {
             let (shared, handle) = (shared.clone(), handle.clone());
-            Trial::test(scenario.name.clone(), move || play(scenario, shared, &handle))
+            Trial::test(scenario.name.clone(), move || run_one(scenario, shared, &handle))
         });
         let trials = trials.collect();
         let all = tokio::task::spawn_blocking(move || libtest_mimic::run(&args, trials));
@@ -125,17 +125,17 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Plays one scenario; the first of all starts the manager.
-fn play(scenario: Scenario, shared: Arc<OnceCell<SharedManager>>, handle: &Handle) -> Result<(), Failed> {
-    let Scenario { name, play } = scenario;
-    let played = handle.spawn(async move {
+/// Runs one scenario; the first of all starts the manager.
+fn run_one(scenario: Scenario, shared: Arc<OnceCell<SharedManager>>, handle: &Handle) -> Result<(), Failed> {
+    let Scenario { name, run } = scenario;
+    let ended = handle.spawn(async move {
         shared.get_or_init(SharedManager::start).await;
         let stage = Arc::new(Stage::new(shared, &name).await);
-        let played = timeout(DEADLINE, play(stage.clone())).await;
+        let ended = timeout(DEADLINE, run(stage.clone())).await;
         stage.clear().await;
-        played
+        ended
     });
-    match handle.block_on(played) {
+    match handle.block_on(ended) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) => Err(format!("it did not end within {DEADLINE:?}").into()),
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),

@@ -191,7 +191,7 @@ fn drained_pods_lose_no_claim(world: &mut World, decisions: &[Decision]) {
 }
 
 /// Lets the decisions happen, and then the manager finish.
-fn play(world: &mut World, decisions: &[Decision]) {
+fn replay(world: &mut World, decisions: &[Decision]) {
     let mut known: BTreeMap<String, Value> = BTreeMap::new();
     for decision in decisions {
         decide(world, *decision);
@@ -222,7 +222,7 @@ fn given_scaling_in_that_is_taken_back_after_any_write_then_claims_of_pods_that_
                 refused,
             });
             let mut world = two_with_claims(true);
-            play(&mut world, &decisions);
+            replay(&mut world, &decisions);
             let pods = world.pod_names();
             drained_pods_lose_no_claim(&mut world, &decisions);
             assert_eq!(world.pod_names(), pods, "each comes back with its claims");
@@ -246,7 +246,7 @@ proptest! {
         decisions in proptest::collection::vec(any_decision(), 1..6), reuse: bool,
     ) {
         let mut world = two_with_claims(reuse);
-        play(&mut world, &decisions);
+        replay(&mut world, &decisions);
         if reuse {
             drained_pods_lose_no_claim(&mut world, &decisions);
         }

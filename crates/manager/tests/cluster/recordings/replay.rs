@@ -53,8 +53,8 @@ fn given_the_steps_of_the_recordings_then_everything_goes_the_same_way() {
         let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
         apply(&world.client, &storage_class()).await;
         let _storage = LocalStorage::start(world.client.clone());
-        let played = RECORDINGS.map(|name| play(&world, name));
-        futures::future::join_all(played).await;
+        let replayed = RECORDINGS.map(|name| replay(&world, name));
+        futures::future::join_all(replayed).await;
         let classes = api(&world.client, &storage_class());
         classes
             .delete(&name(&storage_class()), &DeleteParams::default())
@@ -65,7 +65,7 @@ fn given_the_steps_of_the_recordings_then_everything_goes_the_same_way() {
     });
 }
 
-async fn play(world: &World, name: &str) {
+async fn replay(world: &World, name: &str) {
     let namespace = world.reached(name).await;
     let _daemon = Daemon::start(&world.client, namespace.name());
     let mut scenario = Scenario {
