@@ -34,9 +34,9 @@ mod order;
 mod pre_download;
 mod rank;
 mod revisions;
-mod round;
 mod scale;
 mod settle;
+mod snapshot;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -62,8 +62,8 @@ use crate::plan::{
 use crate::shared::availability::Availability;
 use crate::shared::pod_change::whole_seconds;
 use crate::shared::revision;
-use round::Round;
 use settle::settle;
+use snapshot::Snapshot;
 use update::Outdated;
 
 const DEFAULT_HISTORY_LIMIT: i32 = 10;
@@ -74,8 +74,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// What to do for a CloneSet now.
 pub fn plan(observed: &Observed, env: &Env) -> Plan {
     let mut plan = Plan::default();
-    let round = match Round::of(observed, env) {
-        Ok(round) => round,
+    let snapshot = match Snapshot::of(observed, env) {
+        Ok(snapshot) => snapshot,
         Err(message) => {
             plan.why.push(Why::Invalid { message });
             return plan;
@@ -86,81 +86,97 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         plan.why.push(Why::Deleting);
         None
     } else {
-        let failure = act(&round, &mut plan);
-        explain::explain(&round, &mut plan);
+        let failure = act(&snapshot, &mut plan);
+        explain::explain(&snapshot, &mut plan);
         failure
     };
-    write_status(&round, failure.as_deref(), &mut plan);
-    if plan.status.is_none() && !is_deleting && round.unreadable.is_empty() {
-        prune_names(&round, &mut plan);
+    write_status(&snapshot, failure.as_deref(), &mut plan);
+    if plan.status.is_none() && !is_deleting && snapshot.unreadable.is_empty() {
+        prune_names(&snapshot, &mut plan);
     }
     plan
 }
 
 /// True when the nodes' labels decide which Pods go first: only then they have to be observed.
 pub fn spreads_pods(set: &CloneSet) -> bool {
-    !round::spread_keys(set).is_empty()
+    !snapshot::spread_keys(set).is_empty()
 }
 
 /// Everything but the status. The answer is why the update cannot go on, if so.
-fn act(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
-    if !round.unreadable.is_empty() {
-        return stand_still(round, plan);
+fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
+    if !snapshot.unreadable.is_empty() {
+        return stand_still(snapshot, plan);
     }
     let mut released = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Skip);
-    for pod in &round.strangers {
-        released.push(claims::release(pod, &round.uid));
+    for pod in &snapshot.strangers {
+        released.push(claims::release(pod, &snapshot.uid));
     }
     plan.push(released);
-    if !round.reuses_claims() {
-        claims::give_up(plan, &round.claims, &round.pods_by_id(), &round.uid, round.env.now);
+    if !snapshot.reuses_claims() {
+        claims::give_up(
+            plan,
+            &snapshot.claims,
+            &snapshot.pods_by_id(),
+            &snapshot.uid,
+            snapshot.env.now,
+        );
     }
-    round.revisions.store(plan);
-    pre_download::pre_download(round, plan);
-    let failure = scale_or_update(round, plan);
-    claims::take_back(round, plan);
-    let in_use = round.members.iter().map(|member| revision::of_pod(member.pod));
-    let limit = round.set.spec.revision_history_limit.unwrap_or(DEFAULT_HISTORY_LIMIT);
-    round.revisions.truncate(in_use, limit, plan);
+    snapshot.revisions.store(plan);
+    pre_download::pre_download(snapshot, plan);
+    let failure = scale_or_update(snapshot, plan);
+    claims::take_back(snapshot, plan);
+    let in_use = snapshot.members.iter().map(|member| revision::of_pod(member.pod));
+    let limit = snapshot
+        .set
+        .spec
+        .revision_history_limit
+        .unwrap_or(DEFAULT_HISTORY_LIMIT);
+    snapshot.revisions.truncate(in_use, limit, plan);
     failure
 }
 
 /// Somebody's Pod must not be taken for absent because we cannot read it: while there is one, none is created or deleted, and none begins
 /// an update. Those that are on their way get what they need.
-fn stand_still(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
+fn stand_still(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     plan.why.push(Why::PodsUnreadable {
-        pods: round.unreadable.clone(),
+        pods: snapshot.unreadable.clone(),
     });
     plan.wake(LOOK_AGAIN);
-    round.revisions.store(plan);
-    let is_readable = |pod: &str| round.observed.unreadable.iter().all(|head| &*head.metadata.name != pod);
-    let failure = settle(round, Outdated::of(round).updates(), is_readable, plan).failure;
-    claims::take_back(round, plan);
+    snapshot.revisions.store(plan);
+    let is_readable = |pod: &str| {
+        snapshot
+            .observed
+            .unreadable
+            .iter()
+            .all(|head| &*head.metadata.name != pod)
+    };
+    let failure = settle(snapshot, Outdated::of(snapshot).updates(), is_readable, plan).failure;
+    claims::take_back(snapshot, plan);
     failure
 }
 
 /// Settles, scales and updates Pods. The answer is why the update cannot go on, if so.
-fn scale_or_update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
+fn scale_or_update(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     let mut scaling = Plan::default();
-    let scales = scale::scale(round, &mut scaling);
+    let scales = scale::scale(snapshot, &mut scaling);
     let touched: BTreeSet<&str> = scaling
         .writes()
         .map(Action::object)
         .filter(|object| object.kind == ObjectKind::Pod)
         .map(|object| object.name.as_str())
         .collect();
-    let outdated = Outdated::of(round);
-    let settled = settle(round, outdated.updates(), |pod| !touched.contains(pod), plan);
+    let outdated = Outdated::of(snapshot);
+    let settled = settle(snapshot, outdated.updates(), |pod| !touched.contains(pod), plan);
     let mut failure = settled.failure;
     if !scales {
-        let end = update::update(round, &outdated, &settled.written, plan);
+        let end = update::update(snapshot, &outdated, &settled.written, plan);
         failure = failure.or(end);
-    } else if round.observed.last.has_failed(Phase::Scale) {
+    } else if snapshot.observed.last.has_failed(Phase::Scale) {
         // It may get nothing done this time either. Then the others are updated, and those it was about get what they need.
         let mut instead = Plan::default();
         let mut written = settled.written;
-        written.extend(settle(round, outdated.updates(), |pod| touched.contains(pod), &mut instead).written);
-        update::update(round, &outdated, &written, &mut instead);
+        written.extend(settle(snapshot, outdated.updates(), |pod| touched.contains(pod), &mut instead).written);
+        update::update(snapshot, &outdated, &written, &mut instead);
         plan.fallback = Some(Fallback {
             phase: Phase::Scale,
             kind: ObjectKind::Pod,
@@ -171,19 +187,19 @@ fn scale_or_update(round: &Round<'_>, plan: &mut Plan) -> Option<String> {
     failure
 }
 
-fn write_status(round: &Round<'_>, failure: Option<&str>, plan: &mut Plan) {
-    let now = round.env.now;
-    let set = round.set;
+fn write_status(snapshot: &Snapshot<'_>, failure: Option<&str>, plan: &mut Plan) {
+    let now = snapshot.env.now;
+    let set = snapshot.set;
     let names = status::Names {
-        update: round.revisions.update.name(),
-        current: round.revisions.current.name(),
-        collisions: round.revisions.collisions,
+        update: snapshot.revisions.update.name(),
+        current: snapshot.revisions.current.name(),
+        collisions: snapshot.revisions.collisions,
     };
-    let mut new = status::counted(set, &round.members, &names);
-    let last: &Outcome = &round.observed.last;
+    let mut new = status::counted(set, &snapshot.members, &names);
+    let last: &Outcome = &snapshot.observed.last;
     let scale = last.first(Phase::Claims).or_else(|| last.first(Phase::Scale));
     let scale = scale.map(|failed| failed.message.clone());
-    if let Some(message) = unreadable(round).or(scale) {
+    if let Some(message) = unreadable(snapshot).or(scale) {
         conditions::failed(&mut new.conditions, condition::FAILED_SCALE, &message, now);
     }
     let update = last.first(Phase::Update).map(|failed| failed.message.as_str());
@@ -194,21 +210,21 @@ fn write_status(round: &Round<'_>, failure: Option<&str>, plan: &mut Plan) {
     if let Some(rest) = conditions::progress(&mut new, before, &set.spec, now) {
         plan.wake(rest);
     }
-    if let Some(rest) = until_available(round) {
+    if let Some(rest) = until_available(snapshot) {
         plan.wake(rest);
     }
     plan.status = status::write(set, &new);
 }
 
 /// Why the set stands still, if it does because of Pods that cannot be read.
-fn unreadable(round: &Round<'_>) -> Option<String> {
-    let pods = &round.unreadable;
+fn unreadable(snapshot: &Snapshot<'_>) -> Option<String> {
+    let pods = &snapshot.unreadable;
     (!pods.is_empty()).then(|| format!("no Pod is created or deleted while these cannot be read: {pods}"))
 }
 
 /// When the next Pod has been ready for long enough.
-fn until_available(round: &Round<'_>) -> Option<Duration> {
-    let rests = round.members.iter().filter_map(|member| match member.availability {
+fn until_available(snapshot: &Snapshot<'_>) -> Option<Duration> {
+    let rests = snapshot.members.iter().filter_map(|member| match member.availability {
         Availability::After(rest) => Some(whole_seconds(rest)),
         _ => None,
     });
@@ -216,9 +232,9 @@ fn until_available(round: &Round<'_>) -> Option<Duration> {
 }
 
 /// Takes names of Pods that are gone off `podsToDelete`.
-fn prune_names(round: &Round<'_>, plan: &mut Plan) {
-    let listed = &round.set.spec.scale_strategy.pods_to_delete;
-    let there: BTreeSet<&str> = round.members.iter().map(member::Member::name).collect();
+fn prune_names(snapshot: &Snapshot<'_>, plan: &mut Plan) {
+    let listed = &snapshot.set.spec.scale_strategy.pods_to_delete;
+    let there: BTreeSet<&str> = snapshot.members.iter().map(member::Member::name).collect();
     let kept: Vec<&str> = listed
         .iter()
         .map(String::as_str)
@@ -228,9 +244,9 @@ fn prune_names(round: &Round<'_>, plan: &mut Plan) {
         return;
     }
     let list = if kept.is_empty() { json!(null) } else { json!(kept) };
-    let meta = &round.set.metadata;
+    let meta = &snapshot.set.metadata;
     let action = Action::Patch {
-        object: Target::new(ObjectKind::CloneSet, round.namespace(), &round.owner.name),
+        object: Target::new(ObjectKind::CloneSet, snapshot.namespace(), &snapshot.owner.name),
         part: Part::Object,
         patch: Patch::Merge(json!({ "spec": { "scaleStrategy": { "podsToDelete": list } } })),
         preconditions: Preconditions {

@@ -20,7 +20,7 @@ use kruise_api::names::{event, label};
 use kruise_api::pod::Pod;
 use serde_json::{Value, json};
 
-use super::round::Round;
+use super::snapshot::Snapshot;
 use crate::plan::{Action, Chain, Event, ObjectKind, OnFailure, Pace, Phase, Plan, Preconditions, Step, Target, Write};
 use crate::shared::availability::is_active;
 use crate::shared::pod_change::whole_seconds;
@@ -124,8 +124,8 @@ pub(super) fn give_up(
 
 /// Takes back the claims of Pods that were to be deleted and live on. It comes first and holds up nothing: whatever else fails,
 /// nobody's volume may go with a Pod that is meant to stay.
-pub(super) fn take_back(round: &Round<'_>, plan: &mut Plan) {
-    if round.pods_claims.by_id.is_empty() {
+pub(super) fn take_back(snapshot: &Snapshot<'_>, plan: &mut Plan) {
+    if snapshot.pods_claims.by_id.is_empty() {
         return;
     }
     let deleted = plan.writes().filter_map(|action| match action {
@@ -135,9 +135,9 @@ pub(super) fn take_back(round: &Round<'_>, plan: &mut Plan) {
     let deleted: BTreeSet<&str> = deleted.collect();
     let mut step = Step::new(Phase::Claims, Pace::Bounded, OnFailure::GoOn);
     let stays = |pod: &&Pod| is_active(pod) && !deleted.contains(&*pod.metadata.name);
-    for pod in round.all_pods().filter(stays) {
-        for claim in round.pods_claims.of_pod(&pod.metadata) {
-            step.push(Chain::of(give_back(claim, pod, &round.owner)));
+    for pod in snapshot.all_pods().filter(stays) {
+        for claim in snapshot.pods_claims.of_pod(&pod.metadata) {
+            step.push(Chain::of(give_back(claim, pod, &snapshot.owner)));
         }
     }
     plan.push_first(step);

@@ -67,7 +67,7 @@ impl Goal {
             Some(surge) if !rolling.paused => share(surge, replicas, IntOrPercent::ceil_of),
             _ => 0,
         };
-        let round = if surge > 0 {
+        let rounding = if surge > 0 {
             IntOrPercent::floor_of
         } else {
             IntOrPercent::ceil_of
@@ -77,7 +77,7 @@ impl Goal {
         Self {
             partition: partition(rolling.partition.as_ref(), replicas),
             surge,
-            unavailable: share(unavailable, replicas, round),
+            unavailable: share(unavailable, replicas, rounding),
             ..self
         }
     }
@@ -93,16 +93,16 @@ pub(super) fn unavailable_rounded_down(spec: &CloneSetSpec) -> i64 {
     share(unavailable, spec.replicas.unwrap_or(1).max(0), IntOrPercent::floor_of)
 }
 
-type Round = fn(&IntOrPercent, i32) -> Result<i32, NotAPercentage>;
+type Rounding = fn(&IntOrPercent, i32) -> Result<i32, NotAPercentage>;
 
 /// The share, at least 0. A text without `%` is read as if it had one, as users of older releases have it; what cannot
 /// be read is 0.
-fn share(value: &IntOrPercent, total: i32, round: Round) -> i64 {
+fn share(value: &IntOrPercent, total: i32, rounding: Rounding) -> i64 {
     let lenient = |_| match value {
-        IntOrPercent::Text(text) => round(&IntOrPercent::from(&*format!("{text}%")), total),
+        IntOrPercent::Text(text) => rounding(&IntOrPercent::from(&*format!("{text}%")), total),
         IntOrPercent::Int(count) => Ok(*count),
     };
-    i64::from(round(value, total).or_else(lenient).unwrap_or(0).max(0))
+    i64::from(rounding(value, total).or_else(lenient).unwrap_or(0).max(0))
 }
 
 /// Pods that stay old: between none and all, and all only when the user says so.

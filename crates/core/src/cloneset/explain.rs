@@ -1,12 +1,12 @@
 //! Why not more is done now, as far as no other part of the planner has said it already.
 
 use super::counts::is_on_delete;
-use super::round::Round;
+use super::snapshot::Snapshot;
 use crate::plan::{Phase, Plan, PodNames, Why};
 
 /// Adds what failed last, what the partition keeps, and Pods that are simply not available yet.
-pub(super) fn explain(round: &Round<'_>, plan: &mut Plan) {
-    let last = &round.observed.last;
+pub(super) fn explain(snapshot: &Snapshot<'_>, plan: &mut Plan) {
+    let last = &snapshot.observed.last;
     for phase in [Phase::Claims, Phase::Revisions, Phase::Scale, Phase::Update] {
         plan.why.extend(last.first(phase).map(|failure| Why::Failed {
             phase,
@@ -18,13 +18,13 @@ pub(super) fn explain(round: &Round<'_>, plan: &mut Plan) {
         let pods = last.refused.iter().map(String::as_str).collect();
         plan.why.push(Why::BudgetRefused { pods });
     }
-    let old = round.members.iter().filter(|member| !member.is_updated).count() as i64;
-    if round.goal.partition > 0 && old > 0 && !is_on_delete(&round.set.spec) {
+    let old = snapshot.members.iter().filter(|member| !member.is_updated).count() as i64;
+    if snapshot.goal.partition > 0 && old > 0 && !is_on_delete(&snapshot.set.spec) {
         plan.why.push(Why::Partition {
-            keeps: round.goal.partition.min(old) as i32,
+            keeps: snapshot.goal.partition.min(old) as i32,
         });
     }
-    let unavailable = round.members.iter().filter(|member| !member.is_available());
+    let unavailable = snapshot.members.iter().filter(|member| !member.is_available());
     let pods: PodNames = unavailable.map(super::member::Member::name).collect();
     if !pods.is_empty() {
         plan.why.push(Why::NotAvailable { pods });

@@ -27,7 +27,7 @@ use super::counts::Numbers;
 use super::create::{Maker, fresh_ids};
 use super::member::Member;
 use super::rank::{Topology, ranked};
-use super::round::Round;
+use super::snapshot::Snapshot;
 use super::{claims, member};
 use crate::plan::{
     Action, Chain, Event, Hook, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Preconditions, Step, Target, Why,
@@ -39,25 +39,25 @@ use crate::shared::pod_change::Guard;
 use kruise_api::gates::Gate;
 
 /// Plans the creation and deletion of Pods. True when there is something to do.
-pub(super) fn scale(round: &Round<'_>, plan: &mut Plan) -> bool {
-    if bring_back(round, plan) {
+pub(super) fn scale(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
+    if bring_back(snapshot, plan) {
         return true;
     }
-    let numbers = numbers(round, &round.members);
+    let numbers = numbers(snapshot, &snapshot.members);
 
     if numbers.missing > 0 {
-        return create(round, &numbers, plan);
+        return create(snapshot, &numbers, plan);
     }
-    let leaving: Vec<&Member<'_>> = round.members.iter().filter(|member| member.is_leaving()).collect();
-    if delete(round, &leaving, i64::MAX, plan) {
+    let leaving: Vec<&Member<'_>> = snapshot.members.iter().filter(|member| member.is_leaving()).collect();
+    if delete(snapshot, &leaving, i64::MAX, plan) {
         return true;
     }
-    let named: Vec<&Member<'_>> = round
+    let named: Vec<&Member<'_>> = snapshot
         .members
         .iter()
         .filter(|member| member.is_named && !member.is_leaving())
         .collect();
-    if delete(round, &named, numbers.delete_ready, plan) {
+    if delete(snapshot, &named, numbers.delete_ready, plan) {
         return true;
     }
     if numbers.surplus == 0 {
@@ -68,25 +68,25 @@ pub(super) fn scale(round: &Round<'_>, plan: &mut Plan) -> bool {
         plan.why.push(Why::DeletionsUnderWay { pods });
         return false;
     }
-    let chosen = choose(round, &numbers);
-    delete(round, &chosen, numbers.delete_ready, plan)
+    let chosen = choose(snapshot, &numbers);
+    delete(snapshot, &chosen, numbers.delete_ready, plan)
 }
 
-fn numbers(round: &Round<'_>, members: &[Member<'_>]) -> Numbers {
-    let tally = member::tally(members, |member| is_new(round, member));
-    Numbers::of(&round.goal, &tally, round.switches())
+fn numbers(snapshot: &Snapshot<'_>, members: &[Member<'_>]) -> Numbers {
+    let tally = member::tally(members, |member| is_new(snapshot, member));
+    Numbers::of(&snapshot.goal, &tally, snapshot.switches())
 }
 
 /// A Pod that is about to be updated may count as updated, so that scaling in does not take the wrong ones.
-fn is_new(round: &Round<'_>, member: &Member<'_>) -> bool {
-    let counts_early = round.env.gates.enabled(Gate::PreparingUpdateAsUpdate);
+fn is_new(snapshot: &Snapshot<'_>, member: &Member<'_>) -> bool {
+    let counts_early = snapshot.env.gates.enabled(Gate::PreparingUpdateAsUpdate);
     member.is_updated || counts_early && member.state == State::PreparingUpdate
 }
 
 /// Of Pods that are to be replaced: those that step 4 of the next round would delete, were they named for deletion now.
-pub(super) fn deleted_at_once<'r>(round: &Round<'_>, members: &[&'r Member<'_>]) -> BTreeSet<&'r str> {
+pub(super) fn deleted_at_once<'r>(snapshot: &Snapshot<'_>, members: &[&'r Member<'_>]) -> BTreeSet<&'r str> {
     let chosen: BTreeSet<&'r str> = members.iter().map(|member| member.name()).collect();
-    let with_names: Vec<Member<'_>> = round
+    let with_names: Vec<Member<'_>> = snapshot
         .members
         .iter()
         .map(|member| Member {
@@ -94,7 +94,7 @@ pub(super) fn deleted_at_once<'r>(round: &Round<'_>, members: &[&'r Member<'_>])
             ..member.clone()
         })
         .collect();
-    let numbers = numbers(round, &with_names);
+    let numbers = numbers(snapshot, &with_names);
     if numbers.missing > 0 {
         return BTreeSet::new();
     }
@@ -102,7 +102,7 @@ pub(super) fn deleted_at_once<'r>(round: &Round<'_>, members: &[&'r Member<'_>])
     let mut goes = |member: &&Member<'_>| {
         ready -= i64::from(member.is_ready);
         let has_room = !member.is_ready || ready >= 0;
-        has_room && lifecycle::before_delete(member.pod, round.lifecycle(), round.env.now).is_none()
+        has_room && lifecycle::before_delete(member.pod, snapshot.lifecycle(), snapshot.env.now).is_none()
     };
     let named = with_names
         .iter()
@@ -112,16 +112,16 @@ pub(super) fn deleted_at_once<'r>(round: &Round<'_>, members: &[&'r Member<'_>])
 }
 
 /// Step 1.
-fn bring_back(round: &Round<'_>, plan: &mut Plan) -> bool {
-    let going = round
+fn bring_back(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
+    let going = snapshot
         .members
         .iter()
         .filter(|member| member.is_named || member.is_leaving())
         .count() as i64;
-    let staying = round.members.len() as i64 - going;
-    let mut needed = round.goal.replicas - staying;
+    let staying = snapshot.members.len() as i64 - going;
+    let mut needed = snapshot.goal.replicas - staying;
     let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
-    for member in round
+    for member in snapshot
         .members
         .iter()
         .filter(|member| member.is_leaving() && !member.is_named)
@@ -129,8 +129,8 @@ fn bring_back(round: &Round<'_>, plan: &mut Plan) -> bool {
         if needed <= 0 {
             break;
         }
-        if let Some(change) = lifecycle::bring_back(member.pod, round.lifecycle(), round.env.now) {
-            step.push(round.change(member.pod, change, Guard::Version));
+        if let Some(change) = lifecycle::bring_back(member.pod, snapshot.lifecycle(), snapshot.env.now) {
+            step.push(snapshot.change(member.pod, change, Guard::Version));
             needed -= 1;
         }
     }
@@ -140,7 +140,7 @@ fn bring_back(round: &Round<'_>, plan: &mut Plan) -> bool {
 }
 
 /// Step 2.
-fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
+fn create(snapshot: &Snapshot<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
     if numbers.create < numbers.missing {
         let limit = numbers.create;
         let message = format!(
@@ -153,7 +153,7 @@ fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
             limit: limit as i32,
         });
     }
-    let Places { ids, ended } = places(round, usize::try_from(numbers.create).unwrap_or(0), plan);
+    let Places { ids, ended } = places(snapshot, usize::try_from(numbers.create).unwrap_or(0), plan);
     let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::GoOn);
     for pod in &ended {
         step.push(Chain::of(deletion(pod, Preconditions::unchanged(&pod.metadata))));
@@ -163,26 +163,26 @@ fn create(round: &Round<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
         return !ended.is_empty();
     }
     let maker = Maker {
-        owner: &round.owner,
-        namespace: round.namespace(),
-        spec: &round.set.spec,
-        claims: &round.claims,
-        now: round.env.now,
+        owner: &snapshot.owner,
+        namespace: snapshot.namespace(),
+        spec: &snapshot.set.spec,
+        claims: &snapshot.claims,
+        now: snapshot.env.now,
     };
     let old = usize::try_from(numbers.missing_old).unwrap_or(0).min(ids.len());
     let mut step = Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Skip);
     let (old_ids, new_ids) = ids.split_at_checked(old).unwrap_or((&[], &ids));
     if !old_ids.is_empty() {
-        let current = &round.revisions.current;
-        let mould = maker.mould(&current.template(), &round.pod_labels(current.name()));
+        let current = &snapshot.revisions.current;
+        let mould = maker.mould(&current.template(), &snapshot.pod_labels(current.name()));
         for id in old_ids {
             step.push(maker.pod(&mould, id));
         }
     }
     if !new_ids.is_empty() {
         // Not from the revision's data: that has only the fields which count for its hash.
-        let template = round.set.spec.template.value();
-        let mould = maker.mould(&template, &round.pod_labels(round.revisions.update.name()));
+        let template = snapshot.set.spec.template.value();
+        let mould = maker.mould(&template, &snapshot.pod_labels(snapshot.revisions.update.name()));
         for id in new_ids {
             step.push(maker.pod(&mould, id));
         }
@@ -201,19 +201,19 @@ struct Places<'a> {
 
 /// Places for new Pods. Ids whose claims wait for a Pod come first; while the old Pod of that name is still there, its place is
 /// kept. A name that a Pod of somebody else has is not free.
-fn places<'a>(round: &Round<'a>, count: usize, plan: &mut Plan) -> Places<'a> {
+fn places<'a>(snapshot: &Snapshot<'a>, count: usize, plan: &mut Plan) -> Places<'a> {
     let mut taken: BTreeSet<&str> = BTreeSet::new();
     let mut active: BTreeSet<&str> = BTreeSet::new();
     let mut going: BTreeSet<&str> = BTreeSet::new();
     let mut ended: BTreeMap<&str, &Pod> = BTreeMap::new();
-    for pod in round.all_pods() {
+    for pod in snapshot.all_pods() {
         let Some(id) = pod_id(pod) else { continue };
         taken.insert(id);
         if is_active(pod) {
             active.insert(id);
         } else if pod.metadata.is_deleting() {
             going.insert(id);
-        } else if round.selects(pod) {
+        } else if snapshot.selects(pod) {
             ended.insert(id, pod);
         }
     }
@@ -222,10 +222,10 @@ fn places<'a>(round: &Round<'a>, count: usize, plan: &mut Plan) -> Places<'a> {
         ended: Vec::new(),
     };
     let mut kept = PodNames::default();
-    if round.reuses_claims() {
-        let name = |id: &str| pattern::clone_set_pod(&round.owner.name, id);
-        let waiting: Vec<&str> = round.claims.ids().filter(|id| !active.contains(id)).collect();
-        let free = |id: &&str| !taken.contains(id) && !round.observed.names_taken.contains(&name(id));
+    if snapshot.reuses_claims() {
+        let name = |id: &str| pattern::clone_set_pod(&snapshot.owner.name, id);
+        let waiting: Vec<&str> = snapshot.claims.ids().filter(|id| !active.contains(id)).collect();
+        let free = |id: &&str| !taken.contains(id) && !snapshot.observed.names_taken.contains(&name(id));
         places
             .ids
             .extend(waiting.iter().copied().filter(free).take(count).map(str::to_owned));
@@ -243,8 +243,8 @@ fn places<'a>(round: &Round<'a>, count: usize, plan: &mut Plan) -> Places<'a> {
     if !kept.is_empty() {
         plan.why.push(Why::NameTaken { pods: kept });
     }
-    taken.extend(round.claims.ids());
-    places.ids.extend(fresh_ids(round.env.ids.clone(), &taken, fresh));
+    taken.extend(snapshot.claims.ids());
+    places.ids.extend(fresh_ids(snapshot.env.ids.clone(), &taken, fresh));
     places
 }
 
@@ -255,16 +255,16 @@ fn pod_id(pod: &Pod) -> Option<&str> {
 }
 
 /// Step 5: which Pods are too many, in the order in which they go.
-fn choose<'r, 'a>(round: &'r Round<'a>, numbers: &Numbers) -> Vec<&'r Member<'a>> {
+fn choose<'r, 'a>(snapshot: &'r Snapshot<'a>, numbers: &Numbers) -> Vec<&'r Member<'a>> {
     let (new, old): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
-        round.members.iter().partition(|member| is_new(round, member));
+        snapshot.members.iter().partition(|member| is_new(snapshot, member));
     let surplus = usize::try_from(numbers.surplus).unwrap_or(0);
     let from_old = usize::try_from(numbers.surplus_old)
         .unwrap_or(0)
         .min(surplus)
         .min(old.len());
     let from_new = (surplus - from_old).min(new.len());
-    let topology = round.topology();
+    let topology = snapshot.topology();
     let mut chosen = first(old, from_old, &topology);
     chosen.extend(first(new, from_new, &topology));
     chosen
@@ -281,7 +281,7 @@ fn first<'r, 'a>(group: Vec<&'r Member<'a>>, count: usize, topology: &Topology<'
 }
 
 /// Deletes Pods, of the ready ones at most so many. True when there is something to write.
-fn delete(round: &Round<'_>, members: &[&Member<'_>], mut ready: i64, plan: &mut Plan) -> bool {
+fn delete(snapshot: &Snapshot<'_>, members: &[&Member<'_>], mut ready: i64, plan: &mut Plan) -> bool {
     let allowed = ready;
     let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
     let (mut waiting, mut hooked) = (PodNames::default(), PodNames::default());
@@ -293,11 +293,11 @@ fn delete(round: &Round<'_>, members: &[&Member<'_>], mut ready: i64, plan: &mut
             }
             ready -= 1;
         }
-        match lifecycle::before_delete(member.pod, round.lifecycle(), round.env.now) {
-            None => step.push(removal(round, member)),
+        match lifecycle::before_delete(member.pod, snapshot.lifecycle(), snapshot.env.now) {
+            None => step.push(removal(snapshot, member)),
             Some(change) => {
                 hooked.push(member.name());
-                step.push(round.change(member.pod, change, Guard::Version));
+                step.push(snapshot.change(member.pod, change, Guard::Version));
             }
         }
     }
@@ -335,18 +335,18 @@ fn deletion(pod: &Pod, preconditions: Preconditions) -> Write {
 
 /// Deletes a Pod and its claims, which go with it also when we get no further than the Pod. That it is not ready, or free
 /// to go, was true of this version of it.
-pub(super) fn removal(round: &Round<'_>, member: &Member<'_>) -> Chain {
+pub(super) fn removal(snapshot: &Snapshot<'_>, member: &Member<'_>) -> Chain {
     let meta = &member.pod.metadata;
     let preconditions = if member.is_ready {
         Preconditions::same(meta)
     } else {
         Preconditions::unchanged(meta)
     };
-    let claims = round.claims.of_pod(meta);
-    let handed_over = claims.iter().filter(|_| round.reuses_claims());
-    let all = claims.iter().chain(round.pods_claims.of_pod(meta));
+    let claims = snapshot.claims.of_pod(meta);
+    let handed_over = claims.iter().filter(|_| snapshot.reuses_claims());
+    let all = claims.iter().chain(snapshot.pods_claims.of_pod(meta));
     handed_over
-        .map(|claim| claims::hand_over(claim, member.pod, &round.uid))
+        .map(|claim| claims::hand_over(claim, member.pod, &snapshot.uid))
         .chain(std::iter::once(deletion(member.pod, preconditions)))
         .chain(all.map(|claim| claims::delete(claim)))
         .collect()

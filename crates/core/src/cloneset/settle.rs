@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 use super::counts::is_on_delete;
 use super::member::Member;
-use super::round::Round;
+use super::snapshot::Snapshot;
 use super::update::PODS_PER_ROUND;
 use crate::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Why};
 use crate::shared::inplace::{self, Settlement, Waits};
@@ -23,7 +23,7 @@ pub(super) struct SettledPods<'r> {
 
 /// Plans what these Pods need. `updates` is how many Pods are to be updated; negative when Pods go back.
 pub(super) fn settle<'r>(
-    round: &'r Round<'_>,
+    snapshot: &'r Snapshot<'_>,
     updates: i64,
     these: impl Fn(&str) -> bool,
     plan: &mut Plan,
@@ -31,9 +31,9 @@ pub(super) fn settle<'r>(
     let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
     let mut waiting = Waiting::default();
     let mut settled = SettledPods::default();
-    let env = round.in_place_env();
-    let updates = if is_on_delete(&round.set.spec) { 0 } else { updates };
-    for member in round.members.iter().filter(|member| these(member.name())) {
+    let env = snapshot.in_place_env();
+    let updates = if is_on_delete(&snapshot.set.spec) { 0 } else { updates };
+    for member in snapshot.members.iter().filter(|member| these(member.name())) {
         if settled.written.len() == PODS_PER_ROUND {
             break;
         }
@@ -44,7 +44,7 @@ pub(super) fn settle<'r>(
             _ => !member.is_updated,
         };
         let settlement = Settlement {
-            lifecycle: round.lifecycle(),
+            lifecycle: snapshot.lifecycle(),
             has_states: true,
             at_update_revision: belongs,
             is_clone_set: true,
@@ -67,10 +67,10 @@ pub(super) fn settle<'r>(
         if let Some(Waits::Grace(rest)) = &next.waits {
             plan.wake(*rest);
         }
-        waiting.note(member, next.waits, stays, round);
+        waiting.note(member, next.waits, stays, snapshot);
     }
     plan.push(step);
-    waiting.explain(plan, round);
+    waiting.explain(plan, snapshot);
     settled
 }
 
@@ -88,7 +88,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn note(&mut self, member: &Member<'_>, waits: Option<Waits>, stays: bool, round: &Round<'_>) {
+    fn note(&mut self, member: &Member<'_>, waits: Option<Waits>, stays: bool, snapshot: &Snapshot<'_>) {
         let name = member.name();
         match waits {
             Some(Waits::Grace(rest)) => {
@@ -103,7 +103,7 @@ impl Waiting {
             None => match member.state {
                 State::PreparingUpdate => self.pre_update.push(name),
                 State::Updated => self.post_update.push(name),
-                State::PreparingNormal if round.lifecycle().is_some_and(|hooks| hooks.pre_normal.is_some()) => {
+                State::PreparingNormal if snapshot.lifecycle().is_some_and(|hooks| hooks.pre_normal.is_some()) => {
                     self.pre_normal.push(name);
                 }
                 State::PreparingNormal => self.nodes.push(name),
@@ -112,14 +112,14 @@ impl Waiting {
         }
     }
 
-    fn explain(self, plan: &mut Plan, round: &Round<'_>) {
+    fn explain(self, plan: &mut Plan, snapshot: &Snapshot<'_>) {
         let mut say = |pods: PodNames, why: &dyn Fn(PodNames) -> Why| {
             if !pods.is_empty() {
                 plan.why.push(why(pods));
             }
         };
         let ends = self.grace_ends.unwrap_or_default();
-        let until = round.env.now.checked_add(ends).unwrap_or(jiff::Timestamp::MAX);
+        let until = snapshot.env.now.checked_add(ends).unwrap_or(jiff::Timestamp::MAX);
         say(self.grace, &|pods| Why::InGrace { pods, until });
         say(self.containers, &|pods| Why::WaitingForContainers { pods });
         say(self.nodes, &|pods| Why::NotScheduled { pods });

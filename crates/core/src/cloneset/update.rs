@@ -35,8 +35,8 @@ use super::counts::{Numbers, is_on_delete};
 use super::member::{self, Member};
 use super::order::ordered;
 use super::revisions::Revision;
-use super::round::Round;
 use super::scale;
+use super::snapshot::Snapshot;
 use crate::plan::{Action, Chain, Event, Guard, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
 use crate::shared::inplace::{self, ChangeSet, Options, Start, WhyNot};
 use crate::shared::lifecycle::{self, BeforeUpdate, State, UnexpectedState};
@@ -54,10 +54,10 @@ pub(super) struct Outdated {
 }
 
 impl Outdated {
-    pub(super) fn of(round: &Round<'_>) -> Self {
-        let tally = member::tally(&round.members, |member| member.is_updated);
+    pub(super) fn of(snapshot: &Snapshot<'_>) -> Self {
+        let tally = member::tally(&snapshot.members, |member| member.is_updated);
         Self {
-            numbers: Numbers::of(&round.goal, &tally, round.switches()),
+            numbers: Numbers::of(&snapshot.goal, &tally, snapshot.switches()),
             pods: (tally.old.active + tally.old.leaving) as i32,
         }
     }
@@ -70,7 +70,7 @@ impl Outdated {
 
 /// Plans the update of Pods; `written` are those that were just given what they need. The answer is why it cannot go on, if so.
 pub(super) fn update(
-    round: &Round<'_>,
+    snapshot: &Snapshot<'_>,
     Outdated { numbers, pods }: &Outdated,
     written: &BTreeSet<&str>,
     plan: &mut Plan,
@@ -81,8 +81,8 @@ pub(super) fn update(
         plan.wake(Duration::ZERO);
         return None;
     }
-    let rolling = round.set.spec.update_strategy.rolling_update.as_ref();
-    if is_on_delete(&round.set.spec) {
+    let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
+    if is_on_delete(&snapshot.set.spec) {
         plan.why.extend((outdated > 0).then_some(Why::OnDelete { outdated }));
         return None;
     }
@@ -94,18 +94,18 @@ pub(super) fn update(
     if numbers.update == 0 {
         return None;
     }
-    let mut walk = Walk::new(round, numbers);
-    let candidates = round
+    let mut walk = Walk::new(snapshot, numbers);
+    let candidates = snapshot
         .members
         .iter()
         .filter(|member| walk.is_candidate(member))
         .collect();
     let wanted = usize::try_from(numbers.update.unsigned_abs()).unwrap_or(usize::MAX);
-    let mut ordered: Vec<&Member<'_>> = ordered(candidates, &round.members, rolling)
+    let mut ordered: Vec<&Member<'_>> = ordered(candidates, &snapshot.members, rolling)
         .into_iter()
         .take(wanted)
         .collect();
-    leave_alone(&mut ordered, round, plan);
+    leave_alone(&mut ordered, snapshot, plan);
     let count = ordered.len();
     let chosen = ordered
         .into_iter()
@@ -122,15 +122,15 @@ pub(super) fn update(
         chosen.truncate(rest);
         plan.wake(Duration::ZERO);
     }
-    Writes::new(round, walk.target).all(&chosen, plan)
+    Writes::new(snapshot, walk.target).all(&chosen, plan)
 }
 
 /// Takes out Pods whose last update failed only just now.
-fn leave_alone(candidates: &mut Vec<&Member<'_>>, round: &Round<'_>, plan: &mut Plan) {
-    let now = round.env.now;
+fn leave_alone(candidates: &mut Vec<&Member<'_>>, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+    let now = snapshot.env.now;
     let mut left = PodNames::default();
     candidates.retain(|member| {
-        let rest = round.observed.last.backs_off(ObjectKind::Pod, member.name(), now);
+        let rest = snapshot.observed.last.backs_off(ObjectKind::Pod, member.name(), now);
         if let Some(rest) = rest {
             left.push(member.name());
             plan.wake(rest);
@@ -153,15 +153,15 @@ struct Walk<'r, 'a> {
 }
 
 impl<'r, 'a> Walk<'r, 'a> {
-    fn new(round: &'r Round<'a>, numbers: &Numbers) -> Self {
+    fn new(snapshot: &'r Snapshot<'a>, numbers: &Numbers) -> Self {
         let goes_back = numbers.update < 0;
-        let revisions = &round.revisions;
+        let revisions = &snapshot.revisions;
         let target = if goes_back {
             &revisions.current
         } else {
             &revisions.update
         };
-        let unavailable = round.members.iter().filter(|member| !member.is_available());
+        let unavailable = snapshot.members.iter().filter(|member| !member.is_available());
         let arrived = |member: &&Member<'_>| revision::is_at(member.pod, target.name());
         Self {
             target,
@@ -199,7 +199,7 @@ impl<'r, 'a> Walk<'r, 'a> {
 
 /// The writes that update Pods to one revision.
 struct Writes<'r, 'a> {
-    round: &'r Round<'a>,
+    snapshot: &'r Snapshot<'a>,
     target: &'r Revision<'a>,
     labels: BTreeMap<String, String>,
     policy: PodUpdatePolicy,
@@ -209,23 +209,23 @@ struct Writes<'r, 'a> {
 }
 
 impl<'r, 'a> Writes<'r, 'a> {
-    fn new(round: &'r Round<'a>, target: &'r Revision<'a>) -> Self {
-        let rolling = round.set.spec.update_strategy.rolling_update.as_ref();
+    fn new(snapshot: &'r Snapshot<'a>, target: &'r Revision<'a>) -> Self {
+        let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
         Self {
-            round,
+            snapshot,
             target,
-            labels: round.pod_labels(target.name()),
+            labels: snapshot.pod_labels(target.name()),
             policy: rolling
                 .map(|rolling| rolling.pod_update_policy.clone())
                 .unwrap_or_default(),
-            env: round.in_place_env(),
+            env: snapshot.in_place_env(),
             changes: BTreeMap::new(),
         }
     }
 
     /// All writes. The answer is the first Pod that cannot be updated, and why; the walk ends there.
     fn all(mut self, chosen: &[&'r Member<'a>], plan: &mut Plan) -> Option<String> {
-        let asks = self.round.env.gates.enabled(Gate::PodUnavailableBudgetUpdateGate);
+        let asks = self.snapshot.env.gates.enabled(Gate::PodUnavailableBudgetUpdateGate);
         let pace = if asks { Pace::InOrder } else { Pace::Bounded };
         let mut step = Step::new(Phase::Update, pace, OnFailure::Skip);
         let mut recreated: BTreeMap<String, PodNames> = BTreeMap::new();
@@ -264,7 +264,7 @@ impl<'r, 'a> Writes<'r, 'a> {
                 .map(|(because, pods)| Why::Recreating { pods, because }),
         );
         let mut deletion = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
-        let at_once = scale::deleted_at_once(self.round, &replaced);
+        let at_once = scale::deleted_at_once(self.snapshot, &replaced);
         for member in replaced {
             if at_once.contains(member.name()) {
                 deletion.push(self.delete(member));
@@ -326,26 +326,28 @@ impl<'r, 'a> Writes<'r, 'a> {
             Ok(change) => change,
             Err(why) => return Some(Err(why.clone())),
         };
-        match lifecycle::before_update(member.pod, self.round.lifecycle(), self.round.env.now) {
+        match lifecycle::before_update(member.pod, self.snapshot.lifecycle(), self.snapshot.env.now) {
             Ok(BeforeUpdate::Go) => Some(Ok(self.begin(member, change, plan))),
-            Ok(BeforeUpdate::Hold(held)) => Some(Ok(self.round.change(member.pod, held, pod_change::Guard::Version))),
+            Ok(BeforeUpdate::Hold(held)) => {
+                Some(Ok(self.snapshot.change(member.pod, held, pod_change::Guard::Version)))
+            }
             Err(unexpected) => Some(Err(unexpected.to_string())),
         }
     }
 
     fn decide(&self, at: &str) -> Result<ChangeSet, String> {
         // Its own, or one of the same name that is used as long as it is there.
-        let old = revision::find(&self.round.revisions.known, at).or_else(|| {
-            let all = self.round.observed.revisions.iter();
+        let old = revision::find(&self.snapshot.revisions.known, at).or_else(|| {
+            let all = self.snapshot.observed.revisions.iter();
             all.map(|revision| &**revision).find(|revision| revision.name() == at)
         });
         let old = old
             .filter(|_| !at.is_empty())
             .ok_or_else(|| "the revision of the Pod is gone".to_owned())?;
-        let rolling = self.round.set.spec.update_strategy.rolling_update.as_ref();
+        let rolling = self.snapshot.set.spec.update_strategy.rolling_update.as_ref();
         let strategy = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
         let options = Options {
-            gates: self.round.env.gates,
+            gates: self.snapshot.env.gates,
             ignore_claims: self.policy == PodUpdatePolicy::InPlaceOnly,
             grace_seconds: strategy.map_or(0, |strategy| strategy.grace_period_seconds),
         };
@@ -395,7 +397,7 @@ impl<'r, 'a> Writes<'r, 'a> {
         let mut change = PodChange::default();
         change.set_label(label::SPECIFIED_DELETE, "true");
         let (name, revision) = (member.name(), self.target.name());
-        let mut chain = self.round.change(member.pod, change, pod_change::Guard::Version);
+        let mut chain = self.snapshot.change(member.pod, change, pod_change::Guard::Version);
         for write in &mut chain.writes {
             let failed = format!("failed to patch pod {name} specified-delete for update(revision {revision})");
             write.succeeded.push(self.named(member));
@@ -406,7 +408,7 @@ impl<'r, 'a> Writes<'r, 'a> {
 
     /// Deletes a Pod, and tells what users know of an update: first that the Pod was chosen, then that it was deleted.
     fn delete(&self, member: &Member<'_>) -> Chain {
-        let mut chain = scale::removal(self.round, member);
+        let mut chain = scale::removal(self.snapshot, member);
         let deletes = |write: &&mut Write| matches!(write.action, Action::Delete { .. });
         if let Some(write) = chain.writes.iter_mut().find(deletes) {
             write.succeeded.insert(0, self.named(member));

@@ -179,10 +179,10 @@ proptest! {
         let first = plan(&observed, &env);
         prop_assert_eq!(&first, &plan(&observed, &env), "the same picture gives the same plan");
 
-        let round = super::super::round::Round::of(&observed, &env).unwrap();
+        let snapshot = super::super::snapshot::Snapshot::of(&observed, &env).unwrap();
         let foreign = |name: &str| {
             let pod = observed.pods.iter().find(|pod| &*pod.metadata.name == name);
-            pod.is_some_and(|pod| pod.metadata.controller().is_none_or(|owner| owner.uid != round.uid))
+            pod.is_some_and(|pod| pod.metadata.controller().is_none_or(|owner| owner.uid != snapshot.uid))
         };
         for action in first.writes() {
             prop_assert!(!foreign(&action.object().name), "{action:?}");
@@ -198,21 +198,21 @@ proptest! {
 
         // Enough Pods stay available. Pods that are named for deletion and not available were not counted, as users
         // know it.
-        let available = |name: &str| round.members.iter().any(|member| member.name() == name && member.is_available());
-        let before = round.members.iter().filter(|member| member.is_available()).count() as i64;
+        let available = |name: &str| snapshot.members.iter().any(|member| member.name() == name && member.is_available());
+        let before = snapshot.members.iter().filter(|member| member.is_available()).count() as i64;
         let taken = harmed(&first).iter().filter(|name| available(name)).count() as i64;
-        let uncounted = round.members.iter().filter(|member| member.is_named && !member.is_available()).count() as i64;
-        let floor = round.goal.replicas - round.goal.unavailable - uncounted;
+        let uncounted = snapshot.members.iter().filter(|member| member.is_named && !member.is_available()).count() as i64;
+        let floor = snapshot.goal.replicas - snapshot.goal.unavailable - uncounted;
         prop_assert!(taken == 0 || before - taken >= floor, "{taken} of {before} taken, {floor} needed: {first:#?}");
 
         // And there are never more than replicas and surge.
         let created = first.writes().filter(|action| {
             matches!(action, Action::Create { object, .. } if object.kind == ObjectKind::Pod)
         }).count() as i64;
-        let leaving = round.members.iter().filter(|member| member.is_leaving()).count() as i64;
-        let excluded = if round.switches().exclude_leaving { leaving } else { 0 };
-        let counted = round.members.len() as i64 - excluded;
-        prop_assert!(created == 0 || counted + created <= round.goal.replicas + round.goal.surge);
+        let leaving = snapshot.members.iter().filter(|member| member.is_leaving()).count() as i64;
+        let excluded = if snapshot.switches().exclude_leaving { leaving } else { 0 };
+        let counted = snapshot.members.len() as i64 - excluded;
+        prop_assert!(created == 0 || counted + created <= snapshot.goal.replicas + snapshot.goal.surge);
     }
 }
 
@@ -269,7 +269,9 @@ impl Undisturbed {
     /// get worse. Pods that are named for deletion and not available were not counted, as users know it. `doubled` Pods were made by mistake.
     fn held(self, world: &World, doubled: usize) -> Result<(), TestCaseError> {
         let observed = world.observe();
-        let goal = super::super::round::Round::of(&observed, &world.env).unwrap().goal;
+        let goal = super::super::snapshot::Snapshot::of(&observed, &world.env)
+            .unwrap()
+            .goal;
         let count = |pods: i64| usize::try_from(pods).unwrap_or(0);
         let most = self.start.pods.max(count(goal.replicas + goal.surge)) + doubled;
         let enough = count(goal.replicas - goal.unavailable);

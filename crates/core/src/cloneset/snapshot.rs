@@ -1,4 +1,4 @@
-//! Everything that the decisions of one round look at.
+//! Everything that the decisions of one round look at, seen at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use crate::shared::selector;
 
 /// One look at a CloneSet.
 #[derive(Debug)]
-pub(super) struct Round<'a> {
+pub(super) struct Snapshot<'a> {
     /// What was seen.
     pub(super) observed: &'a Observed,
     /// The set.
@@ -53,7 +53,7 @@ pub(super) struct Round<'a> {
     pub(super) revisions: Revisions<'a>,
 }
 
-impl<'a> Round<'a> {
+impl<'a> Snapshot<'a> {
     /// Looks at everything once. Fails with a sentence when the set cannot be understood.
     pub(super) fn of(observed: &'a Observed, env: &'a Env) -> Result<Self, String> {
         let set = &*observed.set;
@@ -71,7 +71,7 @@ impl<'a> Round<'a> {
             uid: uid.to_string(),
         };
         let revisions = Revisions::of(observed, &owner, &uid)?;
-        let mut round = Self {
+        let mut snapshot = Self {
             observed,
             set,
             uid,
@@ -85,8 +85,8 @@ impl<'a> Round<'a> {
             pods_claims: Claims::of(observed.pods_claims.iter().map(|claim| &**claim)),
             revisions,
         };
-        round.look_at_pods();
-        Ok(round)
+        snapshot.look_at_pods();
+        Ok(snapshot)
     }
 
     fn look_at_pods(&mut self) {
