@@ -108,7 +108,7 @@ fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
         return stand_still(snapshot, plan);
     }
     let mut released = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Skip);
-    for pod in &snapshot.strangers {
+    for pod in &snapshot.released_pods {
         released.push(claims::release(pod, &snapshot.uid));
     }
     plan.push(released);

@@ -10,14 +10,13 @@
 //! | scale limit | Pods that may be unavailable while Pods are added; no limit when not given |
 //!
 //! Then Pods are counted ([`Tally`]) in two groups: *new* are at the update revision, *old* are all others. In each
-//! group a Pod is *leaving* (waits for its `preDelete` hook), or else *active*; of the active ones some are *named* for
-//! deletion, and of the rest some are *unavailable*.
+//! group a Pod is *preparing delete* (waits for its `preDelete` hook), or else *active*; of the active ones some are *specified for deletion*, and of the rest some are *unavailable*.
 //!
 //! From both follow the [`Numbers`]: how many Pods to create, delete and update now. In words:
 //!
 //! - Old Pods above the partition and new Pods below their number are exchanged for each other, never more than are on
 //!   both sides.
-//! - With surge, replacements come first: for Pods that are named for deletion as far as too many would be unavailable
+//! - With surge, replacements come first: for Pods that are specified for deletion as far as too many would be unavailable
 //!   without them, for Pods to be updated as many as the surge allows.
 //! - A ready Pod is deleted only as long as enough others are available.
 //! - The partition goes back up only with the gate `CloneSetPartitionRollback`.
@@ -142,14 +141,14 @@ pub(super) fn is_on_delete(spec: &CloneSetSpec) -> bool {
 /// Pods of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Group {
-    /// Not leaving; named ones included.
+    /// Not preparing delete; those that are specified for deletion included.
     pub(super) active: i64,
-    /// Active ones that are named for deletion.
-    pub(super) named: i64,
-    /// Active ones that are neither named nor available.
+    /// Active ones that are specified for deletion.
+    pub(super) specified_delete: i64,
+    /// Active ones that are neither specified for deletion nor available.
     pub(super) unavailable: i64,
     /// Waiting for their `preDelete` hook.
-    pub(super) leaving: i64,
+    pub(super) preparing_delete: i64,
 }
 
 /// The Pods of a set, counted.
@@ -163,20 +162,20 @@ pub(super) struct Tally {
 
 impl Tally {
     fn total(&self) -> i64 {
-        self.new.active + self.new.leaving + self.old.active + self.old.leaving
+        self.new.active + self.new.preparing_delete + self.old.active + self.old.preparing_delete
     }
 
-    fn named(&self) -> i64 {
-        self.new.named + self.old.named
+    fn specified_delete(&self) -> i64 {
+        self.new.specified_delete + self.old.specified_delete
     }
 
-    fn leaving(&self) -> i64 {
-        self.new.leaving + self.old.leaving
+    fn preparing_delete(&self) -> i64 {
+        self.new.preparing_delete + self.old.preparing_delete
     }
 
-    /// Leaving Pods are unavailable for certain; named ones are counted when they go.
+    /// Pods that prepare their deletion are unavailable for certain; specified ones are counted when they go.
     fn unavailable(&self) -> i64 {
-        self.leaving() + self.new.unavailable + self.old.unavailable
+        self.preparing_delete() + self.new.unavailable + self.old.unavailable
     }
 }
 
@@ -186,8 +185,8 @@ pub(super) struct Switches {
     /// Pods may go back to the current revision: the gate is on, and the current revision is another than the update
     /// revision.
     pub(super) may_go_back: bool,
-    /// Leaving Pods do not count when scaling.
-    pub(super) exclude_leaving: bool,
+    /// Pods that prepare their deletion do not count when scaling.
+    pub(super) exclude_preparing_delete: bool,
 }
 
 /// How many Pods to create, delete and update now.
@@ -216,10 +215,16 @@ impl Numbers {
     pub(super) fn of(goal: &Goal, tally: &Tally, switches: Switches) -> Self {
         let exchange = Exchange::of(goal, tally, switches);
         let surge = Surge::of(goal, tally, &exchange);
-        let excluded = |leaving: i64| if switches.exclude_leaving { leaving } else { 0 };
+        let excluded = |preparing_delete: i64| {
+            if switches.exclude_preparing_delete {
+                preparing_delete
+            } else {
+                0
+            }
+        };
         let total = tally.total();
-        let counted = total - excluded(tally.leaving());
-        let counted_old = tally.old.active + tally.old.leaving - excluded(tally.old.leaving);
+        let counted = total - excluded(tally.preparing_delete());
+        let counted_old = tally.old.active + tally.old.preparing_delete - excluded(tally.old.preparing_delete);
         let wanted = goal.replicas + surge.all;
         let wanted_old = goal.partition + surge.old;
 
@@ -227,9 +232,9 @@ impl Numbers {
         let room = goal
             .scale_limit
             .map_or(i64::MAX, |limit| (limit - tally.unavailable()).max(0));
-        let surplus = (counted - tally.named() - wanted).max(0);
+        let surplus = (counted - tally.specified_delete() - wanted).max(0);
         let above = total - goal.replicas;
-        let delete_ready = if tally.named() > 0 || surplus > 0 {
+        let delete_ready = if tally.specified_delete() > 0 || surplus > 0 {
             (goal.unavailable + above - tally.unavailable()).max(0)
         } else {
             0
@@ -240,7 +245,7 @@ impl Numbers {
             missing_old: (wanted_old - counted_old).max(0),
             create: missing.min(room),
             surplus,
-            surplus_old: (counted_old - tally.old.named - wanted_old).max(0),
+            surplus_old: (counted_old - tally.old.specified_delete - wanted_old).max(0),
             delete_ready,
             update,
             update_unavailable: if update == 0 { 0 } else { goal.unavailable + above },
@@ -309,10 +314,10 @@ impl Surge {
         if goal.surge <= 0 {
             return Self::default();
         }
-        let for_named = Self::for_named(goal, tally);
+        let for_specified_delete = Self::for_specified_delete(goal, tally);
         let for_update = exchange.surge();
-        let picked = if for_named.all >= for_update.all {
-            for_named
+        let picked = if for_specified_delete.all >= for_update.all {
+            for_specified_delete
         } else {
             for_update
         };
@@ -323,13 +328,13 @@ impl Surge {
         }
     }
 
-    /// Stand-ins for named Pods, as far as too many would be unavailable without them.
-    fn for_named(goal: &Goal, tally: &Tally) -> Self {
-        let named = tally.named();
-        let all = (tally.unavailable() + named - goal.unavailable).clamp(0, named);
+    /// Stand-ins for Pods that are specified for deletion, as far as too many would be unavailable without them.
+    fn for_specified_delete(goal: &Goal, tally: &Tally) -> Self {
+        let specified_delete = tally.specified_delete();
+        let all = (tally.unavailable() + specified_delete - goal.unavailable).clamp(0, specified_delete);
         Self {
             all,
-            old: (all - tally.new.named).max(0),
+            old: (all - tally.new.specified_delete).max(0),
         }
     }
 }

@@ -137,7 +137,7 @@ impl PodBuilder {
         self.label("lifecycle.apps.kruise.io/state", state)
     }
 
-    pub(super) fn named(self) -> Self {
+    pub(super) fn specified_delete(self) -> Self {
         self.label("apps.kruise.io/specified-delete", "false")
     }
 

@@ -15,8 +15,8 @@ pub(super) struct Member<'a> {
     pub(super) is_updated: bool,
     /// Where it stands between its hooks.
     pub(super) state: State,
-    /// It was named for deletion, by its label or by the set's list.
-    pub(super) is_named: bool,
+    /// It was specified for deletion, by its label or by the set's list.
+    pub(super) is_specified_delete: bool,
     /// It is ready and between no hooks.
     pub(super) is_ready: bool,
     /// The same, for `minReadySeconds`.
@@ -35,7 +35,7 @@ impl Member<'_> {
     }
 
     /// It waits for its `preDelete` hook.
-    pub(super) fn is_leaving(&self) -> bool {
+    pub(super) fn is_preparing_delete(&self) -> bool {
         self.state == State::PreparingDelete
     }
 }
@@ -51,13 +51,13 @@ pub(super) fn tally(members: &[Member<'_>], is_new: impl Fn(&Member<'_>) -> bool
 }
 
 fn count(group: &mut Group, member: &Member<'_>) {
-    if member.is_leaving() {
-        group.leaving += 1;
+    if member.is_preparing_delete() {
+        group.preparing_delete += 1;
         return;
     }
     group.active += 1;
-    if member.is_named {
-        group.named += 1;
+    if member.is_specified_delete {
+        group.specified_delete += 1;
     } else if !member.is_available() {
         group.unavailable += 1;
     }

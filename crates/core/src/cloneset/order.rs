@@ -92,7 +92,7 @@ mod tests {
                 pod,
                 is_updated: false,
                 state: state(pod),
-                is_named: false,
+                is_specified_delete: false,
                 is_ready: true,
                 availability: availability(pod, 0, now),
             })

@@ -8,7 +8,7 @@
 //!    `scaleStrategy.maxUnavailable` allows. As long as Pods are missing, none is deleted, but for those that have ended and whose
 //!    successors take over their names and claims.
 //! 3. Pods whose `preDelete` hook has let go are deleted.
-//! 4. Pods that are named for deletion go: those that are not ready at once, ready ones as long as enough are
+//! 4. Pods that are specified for deletion go: those that are not ready at once, ready ones as long as enough are
 //!    available.
 //! 5. When there are too many, some are chosen (see [`super::rank`]) and go in the same way, but only when no deletion
 //!    is under way.
@@ -48,23 +48,31 @@ pub(super) fn scale(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
     if numbers.missing > 0 {
         return create(snapshot, &numbers, plan);
     }
-    let leaving: Vec<&Member<'_>> = snapshot.members.iter().filter(|member| member.is_leaving()).collect();
-    if delete(snapshot, &leaving, i64::MAX, plan) {
-        return true;
-    }
-    let named: Vec<&Member<'_>> = snapshot
+    let preparing_delete: Vec<&Member<'_>> = snapshot
         .members
         .iter()
-        .filter(|member| member.is_named && !member.is_leaving())
+        .filter(|member| member.is_preparing_delete())
         .collect();
-    if delete(snapshot, &named, numbers.delete_ready, plan) {
+    if delete(snapshot, &preparing_delete, i64::MAX, plan) {
+        return true;
+    }
+    let specified_delete: Vec<&Member<'_>> = snapshot
+        .members
+        .iter()
+        .filter(|member| member.is_specified_delete && !member.is_preparing_delete())
+        .collect();
+    if delete(snapshot, &specified_delete, numbers.delete_ready, plan) {
         return true;
     }
     if numbers.surplus == 0 {
         return false;
     }
-    if !leaving.is_empty() || !named.is_empty() {
-        let pods = leaving.iter().chain(&named).map(|member| member.name()).collect();
+    if !preparing_delete.is_empty() || !specified_delete.is_empty() {
+        let pods = preparing_delete
+            .iter()
+            .chain(&specified_delete)
+            .map(|member| member.name())
+            .collect();
         plan.why.push(Why::DeletionsUnderWay { pods });
         return false;
     }
@@ -83,14 +91,14 @@ fn is_new(snapshot: &Snapshot<'_>, member: &Member<'_>) -> bool {
     member.is_updated || counts_early && member.state == State::PreparingUpdate
 }
 
-/// Of Pods that are to be replaced: those that step 4 of the next round would delete, were they named for deletion now.
+/// Of Pods that are to be replaced: those that step 4 of the next round would delete, were they specified for deletion now.
 pub(super) fn deleted_at_once<'r>(snapshot: &Snapshot<'_>, members: &[&'r Member<'_>]) -> BTreeSet<&'r str> {
     let chosen: BTreeSet<&'r str> = members.iter().map(|member| member.name()).collect();
     let with_names: Vec<Member<'_>> = snapshot
         .members
         .iter()
         .map(|member| Member {
-            is_named: member.is_named || chosen.contains(member.name()),
+            is_specified_delete: member.is_specified_delete || chosen.contains(member.name()),
             ..member.clone()
         })
         .collect();
@@ -104,10 +112,13 @@ pub(super) fn deleted_at_once<'r>(snapshot: &Snapshot<'_>, members: &[&'r Member
         let has_room = !member.is_ready || ready >= 0;
         has_room && lifecycle::before_delete(member.pod, snapshot.lifecycle(), snapshot.env.now).is_none()
     };
-    let named = with_names
+    let specified_delete = with_names
         .iter()
-        .filter(|member| member.is_named && !member.is_leaving());
-    let gone: BTreeSet<&str> = named.filter(|member| goes(member)).map(Member::name).collect();
+        .filter(|member| member.is_specified_delete && !member.is_preparing_delete());
+    let gone: BTreeSet<&str> = specified_delete
+        .filter(|member| goes(member))
+        .map(Member::name)
+        .collect();
     chosen.into_iter().filter(|name| gone.contains(name)).collect()
 }
 
@@ -116,7 +127,7 @@ fn bring_back(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
     let going = snapshot
         .members
         .iter()
-        .filter(|member| member.is_named || member.is_leaving())
+        .filter(|member| member.is_specified_delete || member.is_preparing_delete())
         .count() as i64;
     let staying = snapshot.members.len() as i64 - going;
     let mut needed = snapshot.goal.replicas - staying;
@@ -124,7 +135,7 @@ fn bring_back(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
     for member in snapshot
         .members
         .iter()
-        .filter(|member| member.is_leaving() && !member.is_named)
+        .filter(|member| member.is_preparing_delete() && !member.is_specified_delete)
     {
         if needed <= 0 {
             break;

@@ -41,8 +41,8 @@ pub(super) struct Snapshot<'a> {
     pub(super) goal: Goal,
     /// The set's active Pods, by name.
     pub(super) members: Vec<Member<'a>>,
-    /// Active Pods that are no longer the set's.
-    pub(super) strangers: Vec<&'a Pod>,
+    /// Active Pods that its selector no longer chooses: they are released.
+    pub(super) released_pods: Vec<&'a Pod>,
     /// The set's Pods that cannot be read.
     pub(super) unreadable: PodNames,
     /// The set's claims.
@@ -79,7 +79,7 @@ impl<'a> Snapshot<'a> {
             env,
             goal: Goal::of(&set.spec),
             members: Vec::new(),
-            strangers: Vec::new(),
+            released_pods: Vec::new(),
             unreadable: PodNames::default(),
             claims: Claims::of(observed.claims.iter().map(|claim| &**claim)),
             pods_claims: Claims::of(observed.pods_claims.iter().map(|claim| &**claim)),
@@ -103,11 +103,11 @@ impl<'a> Snapshot<'a> {
             .iter()
             .filter(|pod| self.controls(&pod.metadata) && is_active(pod));
         let active: Vec<&Pod> = active.map(|pod| &**pod).collect();
-        let (ours, strangers): (Vec<&Pod>, Vec<&Pod>) = active.into_iter().partition(|pod| self.selects(pod));
+        let (ours, released_pods): (Vec<&Pod>, Vec<&Pod>) = active.into_iter().partition(|pod| self.selects(pod));
         let mut members: Vec<Member<'_>> = ours.into_iter().map(|pod| self.member(pod, &listed)).collect();
         members.sort_by(|one, other| one.name().cmp(other.name()));
         self.members = members;
-        self.strangers = strangers;
+        self.released_pods = released_pods;
     }
 
     fn member(&self, pod: &'a Pod, listed: &BTreeSet<&str>) -> Member<'a> {
@@ -116,7 +116,7 @@ impl<'a> Snapshot<'a> {
             pod,
             is_updated: revision::is_at(pod, self.revisions.update.name()),
             state: state(pod),
-            is_named: is_specified_delete(pod) || listed.contains(&*pod.metadata.name),
+            is_specified_delete: is_specified_delete(pod) || listed.contains(&*pod.metadata.name),
             is_ready: availability(pod, 0, now).is_now(),
             availability: availability(pod, self.set.spec.min_ready_seconds, now),
         }
@@ -164,7 +164,7 @@ impl<'a> Snapshot<'a> {
         let rollback = self.env.gates.enabled(Gate::CloneSetPartitionRollback);
         Switches {
             may_go_back: rollback && !self.revisions.are_same(),
-            exclude_leaving: self.env.settings.exclude_preparing_delete
+            exclude_preparing_delete: self.env.settings.exclude_preparing_delete
                 || self.set.spec.scale_strategy.exclude_preparing_delete,
         }
     }

@@ -1,6 +1,6 @@
 //! What a CloneSet's status says.
 //!
-//! - `replicas` are the active Pods: not ended and not on their way out. Pods that wait for a hook or are named for
+//! - `replicas` are the active Pods: not ended and not on their way out. Pods that wait for a hook or are specified for
 //!   deletion are among them.
 //! - *Ready* looks at the Pod's own conditions only; *available* also asks for `minReadySeconds` and for no lifecycle
 //!   hook in between.

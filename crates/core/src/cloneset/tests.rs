@@ -32,7 +32,7 @@ fn states(world: &World) -> Vec<String> {
     world.pods().iter().map(state).collect()
 }
 
-fn named(world: &mut World, name: &str) {
+fn specify_delete(world: &mut World, name: &str) {
     world.edit_pod(name, |pod| {
         pod["metadata"]["labels"]["apps.kruise.io/specified-delete"] = json!("true");
     });
@@ -195,7 +195,7 @@ fn given_a_named_pod_and_no_unavailability_then_its_stand_in_comes_first() {
         World::new(&json!({ "updateStrategy": { "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } } }));
     world.run();
     let name = world.pod_names()[0].clone();
-    named(&mut world, &name);
+    specify_delete(&mut world, &name);
     world.round();
     assert_eq!(world.pods().len(), 4);
     assert!(

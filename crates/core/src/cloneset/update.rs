@@ -9,13 +9,13 @@
 //! 1. The arithmetic says how many Pods to update (see [`super::counts`]). With the gate `CloneSetPartitionRollback` it
 //!    may say to go back.
 //! 2. Candidates are the Pods that are not at the wanted revision, in their order (see [`super::order`]), without those
-//!    that are leaving or wait for the end of a grace period.
+//!    that prepare their deletion or wait for the end of a grace period.
 //! 3. They are taken one by one until one would exceed `maxUnavailable`: counting Pods that are unavailable at the
 //!    wanted revision together with those taken now, and, for a candidate that is available itself, all unavailable
 //!    Pods. The walk *stops* there; it does not look for others behind.
 //! 4. A Pod is updated in place if the policy wants it and the change allows it; before that it waits for its
-//!    `inPlaceUpdate` hook. Otherwise it is named for deletion, and scaling replaces it; one that scaling would delete
-//!    right away is deleted without being named first. Under `InPlaceOnly` it is left alone, and the set says why.
+//!    `inPlaceUpdate` hook. Otherwise it is specified for deletion, and scaling replaces it; one that scaling would delete
+//!    right away is deleted without being specified first. Under `InPlaceOnly` it is left alone, and the set says why.
 //! 5. A Pod in a lifecycle state that this release does not know is neither updated in place nor replaced instead; the set says so.
 //!
 //! A Pod is not written twice in a round: the walk also ends at one that was just given what it needs. A Pod whose update failed is passed over until
@@ -58,7 +58,7 @@ impl Outdated {
         let tally = member::tally(&snapshot.members, |member| member.is_updated);
         Self {
             numbers: Numbers::of(&snapshot.goal, &tally, snapshot.switches()),
-            pods: (tally.old.active + tally.old.leaving) as i32,
+            pods: (tally.old.active + tally.old.preparing_delete) as i32,
         }
     }
 
@@ -178,7 +178,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             let grace = grace.or_else(|| member.pod.metadata.annotation(annotation::IN_PLACE_GRACE_OLD));
             member.state != State::Updated && grace.is_some_and(|grace| !grace.is_empty())
         };
-        member.is_updated == self.goes_back && !member.is_leaving() && !in_grace()
+        member.is_updated == self.goes_back && !member.is_preparing_delete() && !in_grace()
     }
 
     /// Takes one more, if the budget allows it.
@@ -269,7 +269,7 @@ impl<'r, 'a> Writes<'r, 'a> {
             if at_once.contains(member.name()) {
                 deletion.push(self.delete(member));
             } else {
-                step.push(self.name(member));
+                step.push(self.specify_delete(member));
             }
         }
         plan.push(step);
@@ -382,25 +382,25 @@ impl<'r, 'a> Writes<'r, 'a> {
         writes.into_iter().collect()
     }
 
-    /// Replaces a Pod; nothing for one that is named for deletion already. One that has to be granted is named at once,
+    /// Replaces a Pod; nothing for one that is specified for deletion already. One that has to be granted is specified at once,
     /// how the others go is decided for all of them together.
     fn recreate(&self, member: &'r Member<'a>, asks: bool, replaced: &mut Vec<&'r Member<'a>>) -> Chain {
-        if asks && !member.is_named {
-            return self.name(member);
+        if asks && !member.is_specified_delete {
+            return self.specify_delete(member);
         }
-        replaced.extend((!member.is_named).then_some(member));
+        replaced.extend((!member.is_specified_delete).then_some(member));
         Chain::default()
     }
 
     /// Names a Pod for deletion.
-    fn name(&self, member: &Member<'_>) -> Chain {
+    fn specify_delete(&self, member: &Member<'_>) -> Chain {
         let mut change = PodChange::default();
         change.set_label(label::SPECIFIED_DELETE, "true");
         let (name, revision) = (member.name(), self.target.name());
         let mut chain = self.snapshot.change(member.pod, change, pod_change::Guard::Version);
         for write in &mut chain.writes {
             let failed = format!("failed to patch pod {name} specified-delete for update(revision {revision})");
-            write.succeeded.push(self.named(member));
+            write.succeeded.push(self.specified_delete_event(member));
             write.failed = Some(Event::warning(event::FAILED_UPDATE_POD_RECREATE, failed));
         }
         chain
@@ -411,12 +411,12 @@ impl<'r, 'a> Writes<'r, 'a> {
         let mut chain = scale::removal(self.snapshot, member);
         let deletes = |write: &&mut Write| matches!(write.action, Action::Delete { .. });
         if let Some(write) = chain.writes.iter_mut().find(deletes) {
-            write.succeeded.insert(0, self.named(member));
+            write.succeeded.insert(0, self.specified_delete_event(member));
         }
         chain
     }
 
-    fn named(&self, member: &Member<'_>) -> Event {
+    fn specified_delete_event(&self, member: &Member<'_>) -> Event {
         let (name, revision) = (member.name(), self.target.name());
         let done = format!("successfully patch pod {name} specified-delete for update(revision {revision})");
         Event::normal(event::SUCCESSFUL_UPDATE_POD_RECREATE, done)

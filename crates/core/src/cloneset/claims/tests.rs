@@ -102,8 +102,8 @@ fn a_claim_that_is_already_going_is_not_touched() {
 
 #[test]
 fn a_released_pod_loses_only_our_reference_and_only_if_it_is_as_we_saw_it() {
-    let stranger = pod("web-x").ready().on("n").label("app", "other");
-    let plan = about_claims(false, &[pod("web-a").ready().on("n"), stranger], &[]);
+    let released = pod("web-x").ready().on("n").label("app", "other");
+    let plan = about_claims(false, &[pod("web-a").ready().on("n"), released], &[]);
     let Some(Action::Patch {
         object,
         patch,

@@ -112,18 +112,18 @@ fn the_status_says_how_many_should_be_updated() {
     );
 }
 
-fn group(active: i64, named: i64, unavailable: i64, leaving: i64) -> Group {
+fn group(active: i64, specified_delete: i64, unavailable: i64, preparing_delete: i64) -> Group {
     Group {
         active,
-        named,
+        specified_delete,
         unavailable,
-        leaving,
+        preparing_delete,
     }
 }
 
 const FORWARD: Switches = Switches {
     may_go_back: false,
-    exclude_leaving: false,
+    exclude_preparing_delete: false,
 };
 
 fn numbers(goal: Goal, old: Group, new: Group) -> Numbers {
@@ -230,7 +230,7 @@ fn given_named_pods_and_surge_then_a_stand_in_comes_first() {
 }
 
 #[test]
-fn given_a_leaving_pod_then_it_is_replaced_at_once_only_when_it_does_not_count() {
+fn given_a_pod_that_prepares_its_deletion_then_it_is_replaced_at_once_only_when_it_does_not_count() {
     let five = goal(5, &json!({}));
     let tally = Tally {
         old: group(0, 0, 0, 0),
@@ -238,7 +238,7 @@ fn given_a_leaving_pod_then_it_is_replaced_at_once_only_when_it_does_not_count()
     };
     assert_eq!(Numbers::of(&five, &tally, FORWARD).missing, 0);
     let excluding = Switches {
-        exclude_leaving: true,
+        exclude_preparing_delete: true,
         ..FORWARD
     };
     assert_eq!(Numbers::of(&five, &tally, excluding).create, 1);
@@ -257,7 +257,7 @@ fn given_a_scale_limit_then_only_so_many_are_created() {
 }
 
 #[test]
-fn named_pods_do_not_count_as_unavailable_but_leaving_ones_do() {
+fn pods_specified_for_deletion_do_not_count_as_unavailable_but_those_that_prepare_it_do() {
     let goal = goal(10, &json!({ "maxUnavailable": 3 }));
     let numbers = numbers(goal, group(0, 0, 0, 0), group(9, 2, 0, 1));
     assert_eq!(numbers.delete_ready, 2);
@@ -269,16 +269,18 @@ mod properties {
     use super::*;
 
     fn any_group() -> impl Strategy<Value = Group> {
-        (0..20_i64, 0..20_i64, 0..20_i64, 0..5_i64).prop_map(|(active, named, unavailable, leaving)| {
-            let named = named.min(active);
-            let unavailable = unavailable.min(active - named);
-            Group {
-                active,
-                named,
-                unavailable,
-                leaving,
-            }
-        })
+        (0..20_i64, 0..20_i64, 0..20_i64, 0..5_i64).prop_map(
+            |(active, specified_delete, unavailable, preparing_delete)| {
+                let specified_delete = specified_delete.min(active);
+                let unavailable = unavailable.min(active - specified_delete);
+                Group {
+                    active,
+                    specified_delete,
+                    unavailable,
+                    preparing_delete,
+                }
+            },
+        )
     }
 
     fn any_goal() -> impl Strategy<Value = Goal> {
@@ -300,9 +302,9 @@ mod properties {
             goal in any_goal(), old in any_group(), new in any_group(), back: bool, exclude: bool,
         ) {
             let tally = Tally { new, old };
-            let switches = Switches { may_go_back: back, exclude_leaving: exclude };
+            let switches = Switches { may_go_back: back, exclude_preparing_delete: exclude };
             let numbers = Numbers::of(&goal, &tally, switches);
-            let counted = tally.total() - if exclude { tally.leaving() } else { 0 };
+            let counted = tally.total() - if exclude { tally.preparing_delete() } else { 0 };
 
             prop_assert!(numbers.missing == 0 || numbers.surplus == 0, "{numbers:?}");
             prop_assert!(counted + numbers.create <= counted.max(goal.replicas + goal.surge));
@@ -310,7 +312,7 @@ mod properties {
             if let Some(limit) = goal.scale_limit {
                 prop_assert!(numbers.create <= (limit - tally.unavailable()).max(0));
             }
-            prop_assert!(counted - tally.named() - numbers.surplus >= goal.replicas.min(counted - tally.named()));
+            prop_assert!(counted - tally.specified_delete() - numbers.surplus >= goal.replicas.min(counted - tally.specified_delete()));
             prop_assert!(numbers.update <= old.active && -numbers.update <= new.active);
             prop_assert!(back || numbers.update >= 0);
         }

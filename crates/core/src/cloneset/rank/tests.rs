@@ -17,7 +17,7 @@ fn order(pods: &[PodBuilder], topology: &Topology<'_>) -> Vec<String> {
             pod,
             is_updated: true,
             state: state(pod),
-            is_named: false,
+            is_specified_delete: false,
             is_ready: true,
             availability: availability(pod, 0, now),
         })

@@ -71,7 +71,7 @@ fn given_zones_then_scaling_in_takes_from_the_crowded_one() {
 
 #[test]
 fn while_pods_are_missing_none_is_deleted() {
-    let pods = [ready("web-a"), ready("web-b").named()];
+    let pods = [ready("web-a"), ready("web-b").specified_delete()];
     let plan = plan(&observed(&json!({ "replicas": 4 }), &pods), &env());
     assert_eq!((deleted(&plan).len(), created(&plan).len()), (0, 2));
 }
@@ -79,7 +79,7 @@ fn while_pods_are_missing_none_is_deleted() {
 #[test]
 fn while_a_deletion_is_under_way_no_other_pod_is_chosen() {
     let mut waiting = ready("web-b").state("PreparingDelete").label("hold", "yes");
-    waiting = waiting.named();
+    waiting = waiting.specified_delete();
     let pods = [ready("web-a"), waiting, ready("web-c"), ready("web-d")];
     let spec = json!({ "replicas": 2, "lifecycle": { "preDelete": { "labelsHandler": { "hold": "yes" } } } });
     let plan = plan(&observed(&spec, &pods), &env());
@@ -94,9 +94,9 @@ fn while_a_deletion_is_under_way_no_other_pod_is_chosen() {
 #[test]
 fn a_named_pod_that_is_not_ready_goes_at_once_and_a_ready_one_waits_for_the_budget() {
     let pods = [
-        ready("web-a").named(),
-        ready("web-b").named(),
-        pod("web-c").unready().on("n").named(),
+        ready("web-a").specified_delete(),
+        ready("web-b").specified_delete(),
+        pod("web-c").unready().on("n").specified_delete(),
         ready("web-d"),
         ready("web-e"),
     ];
@@ -249,7 +249,10 @@ fn while_a_pod_cannot_be_read_none_is_created_or_deleted_and_the_set_says_so() {
     let to_do = [
         observed(&json!({}), &[ready("web-a"), ready("web-b")]),
         observed(&json!({}), &surplus),
-        observed(&json!({}), &[ready("web-a"), ready("web-b").named(), ready("web-d")]),
+        observed(
+            &json!({}),
+            &[ready("web-a"), ready("web-b").specified_delete(), ready("web-d")],
+        ),
         rolling(&json!({}), &[ready("web-a"), ready("web-b"), ready("web-d")]),
     ];
     for mut observed in to_do {

@@ -22,7 +22,7 @@ fn pods_are_counted_as_users_know_it() {
         pod("web-a").ready().on("n").at("web-new"),
         pod("web-b").ready().on("n").at("web-new").state("Updated"),
         pod("web-c").unready().on("n").at("web-new"),
-        pod("web-d").ready().on("n").named(),
+        pod("web-d").ready().on("n").specified_delete(),
         pod("web-e").ready().on("n").state("PreparingDelete"),
         pod("web-f").ready().on("n").deleting(),
         pod("web-g").phase("Failed"),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::fixtures::template;
 use super::super::world::World;
-use super::{named, states};
+use super::{specify_delete, states};
 use crate::plan::harness::name_of;
 use crate::plan::{Action, Part};
 
@@ -90,12 +90,12 @@ fn given_a_pre_delete_hook_when_it_lets_go_then_the_pod_is_deleted() {
 }
 
 #[test]
-fn given_leaving_pods_do_not_count_then_a_replacement_is_made_at_once() {
+fn given_pods_that_prepare_their_deletion_do_not_count_then_a_replacement_is_made_at_once() {
     let mut world = hooked("preDelete", false);
     world.edit_spec(&json!({ "scaleStrategy": { "excludePreparingDelete": true } }));
     world.run();
     let name = world.pod_names()[0].clone();
-    named(&mut world, &name);
+    specify_delete(&mut world, &name);
     world.run();
     assert_eq!(world.pods().len(), 4);
     assert_eq!(

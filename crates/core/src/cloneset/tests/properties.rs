@@ -86,15 +86,15 @@ fn any_pod() -> impl Strategy<Value = PodBuilder> {
         any::<bool>(),
         0..9_u8,
     )
-        .prop_map(|(readiness, state, revision, named, node, foreign, rare)| {
+        .prop_map(|(readiness, state, revision, specified_delete, node, foreign, rare)| {
             let mut built = pod("web-x").at(revision).state(state);
             built = match readiness {
                 0 => built.pending(),
                 1 => built.unready(),
                 _ => built.ready(),
             };
-            if named && rare < 4 {
-                built = built.named();
+            if specified_delete && rare < 4 {
+                built = built.specified_delete();
             }
             if node || readiness == 2 {
                 built = built.on("n1");
@@ -196,12 +196,12 @@ proptest! {
             prop_assert!(guarded, "{action:?}");
         }
 
-        // Enough Pods stay available. Pods that are named for deletion and not available were not counted, as users
+        // Enough Pods stay available. Pods that are specified for deletion and not available were not counted, as users
         // know it.
         let available = |name: &str| snapshot.members.iter().any(|member| member.name() == name && member.is_available());
         let before = snapshot.members.iter().filter(|member| member.is_available()).count() as i64;
         let taken = harmed(&first).iter().filter(|name| available(name)).count() as i64;
-        let uncounted = snapshot.members.iter().filter(|member| member.is_named && !member.is_available()).count() as i64;
+        let uncounted = snapshot.members.iter().filter(|member| member.is_specified_delete && !member.is_available()).count() as i64;
         let floor = snapshot.goal.replicas - snapshot.goal.unavailable - uncounted;
         prop_assert!(taken == 0 || before - taken >= floor, "{taken} of {before} taken, {floor} needed: {first:#?}");
 
@@ -209,8 +209,8 @@ proptest! {
         let created = first.writes().filter(|action| {
             matches!(action, Action::Create { object, .. } if object.kind == ObjectKind::Pod)
         }).count() as i64;
-        let leaving = snapshot.members.iter().filter(|member| member.is_leaving()).count() as i64;
-        let excluded = if snapshot.switches().exclude_leaving { leaving } else { 0 };
+        let preparing_delete = snapshot.members.iter().filter(|member| member.is_preparing_delete()).count() as i64;
+        let excluded = if snapshot.switches().exclude_preparing_delete { preparing_delete } else { 0 };
         let counted = snapshot.members.len() as i64 - excluded;
         prop_assert!(created == 0 || counted + created <= snapshot.goal.replicas + snapshot.goal.surge);
     }
@@ -246,7 +246,7 @@ fn make(world: &mut World, change: &Change) {
         }
         Change::NamePod(number) => {
             if let Some(name) = nth(world, *number) {
-                super::named(world, &name);
+                super::specify_delete(world, &name);
             }
         }
     }
@@ -266,7 +266,7 @@ impl Undisturbed {
     }
 
     /// At every moment there were not more Pods than wanted, surge included, and enough of them available: unless it was so before, and then it did not
-    /// get worse. Pods that are named for deletion and not available were not counted, as users know it. `doubled` Pods were made by mistake.
+    /// get worse. Pods that are specified for deletion and not available were not counted, as users know it. `doubled` Pods were made by mistake.
     fn held(self, world: &World, doubled: usize) -> Result<(), TestCaseError> {
         let observed = world.observe();
         let goal = super::super::snapshot::Snapshot::of(&observed, &world.env)

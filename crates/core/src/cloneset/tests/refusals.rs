@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::world::World;
-use super::{conditions, named};
+use super::{conditions, specify_delete};
 use crate::plan::harness::Cluster;
 use crate::plan::{Action, ObjectKind, Part};
 
@@ -115,7 +115,7 @@ fn given_a_pod_whose_next_step_is_refused_then_others_are_created_replaced_and_d
     assert_eq!(world.pods().len(), 5, "{:?}", world.pod_names());
     assert_eq!(world.status("availableReplicas"), 4);
     let another = world.pod_names().into_iter().find(|name| name != "web-stuck").unwrap();
-    named(&mut world, &another);
+    specify_delete(&mut world, &another);
     rounds(&mut world, 10);
     assert_eq!(world.pods().len(), 5, "{:?}", world.pod_names());
     assert!(!world.pod_names().contains(&another));

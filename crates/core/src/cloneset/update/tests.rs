@@ -20,7 +20,7 @@ fn updated(plan: &Plan) -> Vec<&str> {
     brings.map(|action| action.object().name.as_str()).collect()
 }
 
-fn named(plan: &Plan) -> Vec<&str> {
+fn specified_delete(plan: &Plan) -> Vec<&str> {
     let names = plan.writes().filter(|action| match action {
         Action::Patch { patch, .. } => patch.document()["metadata"]["labels"]
             .get("apps.kruise.io/specified-delete")
@@ -158,7 +158,7 @@ fn a_lifecycle_state_that_nobody_knows_is_an_error_on_that_pod_and_no_deletion()
         let strategy = json!({ "podUpdatePolicy": policy, "maxUnavailable": 3 });
         let plan = plan(&rolled(&strategy, &pods), &env());
         assert_eq!(
-            (named(&plan), updated(&plan)),
+            (specified_delete(&plan), updated(&plan)),
             (vec![], vec!["web-b", "web-c"]),
             "{policy}"
         );
@@ -210,7 +210,10 @@ fn recreation_deletes_at_once_what_may_go_and_tells_about_both() {
     let recreate = json!({ "podUpdatePolicy": "ReCreate", "maxUnavailable": 2 });
     let pods = [ready("web-a"), ready("web-b"), ready("web-c")];
     let plan = plan(&rolled(&recreate, &pods), &env());
-    assert_eq!((named(&plan), deleted(&plan)), (vec![], vec!["web-a", "web-b"]));
+    assert_eq!(
+        (specified_delete(&plan), deleted(&plan)),
+        (vec![], vec!["web-a", "web-b"])
+    );
     let told = &plan.actions[0].chains[0].writes[0].succeeded;
     let told: Vec<(&str, &str)> = told.iter().map(|event| (event.reason, &*event.message)).collect();
     assert_eq!(
@@ -235,13 +238,19 @@ fn recreation_names_a_pod_that_cannot_be_deleted_at_once() {
     set.spec.lifecycle = serde_json::from_value(hook).unwrap();
     observed.set = set.into();
     let hooked = plan(&observed, &env());
-    assert_eq!((named(&hooked), deleted(&hooked)), (vec!["web-a"], vec!["web-b"]));
+    assert_eq!(
+        (specified_delete(&hooked), deleted(&hooked)),
+        (vec!["web-a"], vec!["web-b"])
+    );
 
     // Each update has to be granted, and that is asked for with the name.
     let mut env: Env = env();
     env.gates = env.gates.with(Gate::PodUnavailableBudgetUpdateGate, true);
     let guarded = plan(&rolled(&recreate, &pods), &env);
-    assert_eq!((named(&guarded), deleted(&guarded)), (vec!["web-a", "web-b"], vec![]));
+    assert_eq!(
+        (specified_delete(&guarded), deleted(&guarded)),
+        (vec!["web-a", "web-b"], vec![])
+    );
 }
 
 #[test]
