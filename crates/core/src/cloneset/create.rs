@@ -21,7 +21,7 @@ use crate::shared::pod_change::to_the_second;
 use crate::shared::revision::Owner;
 
 /// Everything the Pods of one round have in common.
-pub(super) struct Maker<'a> {
+pub(super) struct PodFactory<'a> {
     /// Name and UID of the set.
     pub(super) owner: &'a Owner,
     /// Its namespace.
@@ -35,21 +35,21 @@ pub(super) struct Maker<'a> {
 }
 
 /// A Pod of one revision, except for what each Pod has of its own.
-pub(super) struct Mould {
+pub(super) struct PodPrototype {
     common: Arc<Value>,
     /// The template's volumes that no claim replaces; `None` when there are no claims.
     volumes: Option<Vec<Value>>,
-    claims: Vec<ClaimMould>,
+    claims: Vec<ClaimPrototype>,
 }
 
-struct ClaimMould {
+struct ClaimPrototype {
     name: String,
     common: Arc<Value>,
 }
 
-impl Maker<'_> {
+impl PodFactory<'_> {
     /// The common part of the Pods of a revision with these labels.
-    pub(super) fn mould(&self, template: &Value, revision_labels: &BTreeMap<String, String>) -> Mould {
+    pub(super) fn prototype(&self, template: &Value, revision_labels: &BTreeMap<String, String>) -> PodPrototype {
         let metadata = |name: &str| template.pointer(&format!("/metadata/{name}")).cloned();
         let mut labels = object(metadata("labels"));
         labels.extend(revision_labels.iter().map(|(key, value)| (key.clone(), json!(value))));
@@ -74,28 +74,28 @@ impl Maker<'_> {
         }
         let mut spec = object(template.get("spec").cloned());
         add_readiness_gate(&mut spec);
-        let claims = self.claim_moulds();
+        let claims = self.claim_prototypes();
         let volumes = (!claims.is_empty()).then(|| other_volumes(&spec, &claims));
         let common = json!({
             "apiVersion": ObjectKind::Pod.api_version(), "kind": "Pod", "metadata": meta, "spec": spec,
         });
-        Mould {
+        PodPrototype {
             common: Arc::new(common),
             volumes,
             claims,
         }
     }
 
-    fn claim_moulds(&self) -> Vec<ClaimMould> {
+    fn claim_prototypes(&self) -> Vec<ClaimPrototype> {
         let templates = self.spec.volume_claim_templates.value();
         let templates = templates.as_array().map(Vec::as_slice).unwrap_or_default();
         templates
             .iter()
-            .filter_map(|template| self.claim_mould(template))
+            .filter_map(|template| self.claim_prototype(template))
             .collect()
     }
 
-    fn claim_mould(&self, template: &Value) -> Option<ClaimMould> {
+    fn claim_prototype(&self, template: &Value) -> Option<ClaimPrototype> {
         let metadata = template.get("metadata")?;
         let name = metadata.get("name")?.as_str()?.to_owned();
         let mut labels = object(metadata.get("labels").cloned());
@@ -112,34 +112,34 @@ impl Maker<'_> {
             },
             "spec": template.get("spec"),
         });
-        Some(ClaimMould {
+        Some(ClaimPrototype {
             name,
             common: Arc::new(common),
         })
     }
 
     /// The writes that make one Pod.
-    pub(super) fn pod(&self, mould: &Mould, id: &str) -> Chain {
+    pub(super) fn pod(&self, prototype: &PodPrototype, id: &str) -> Chain {
         let set = &self.owner.name;
         let name = pattern::clone_set_pod(set, id);
         let mut own = json!({ "metadata": { "name": name, "labels": { (label::POD_INSTANCE_ID): id } } });
-        let mut writes: Vec<Write> = Vec::with_capacity(mould.claims.len() + 1);
-        if let (Some(volumes), Some(own)) = (&mould.volumes, own.as_object_mut()) {
-            let claimed = mould.claims.iter().map(|claim| {
+        let mut writes: Vec<Write> = Vec::with_capacity(prototype.claims.len() + 1);
+        if let (Some(volumes), Some(own)) = (&prototype.volumes, own.as_object_mut()) {
+            let claimed = prototype.claims.iter().map(|claim| {
                 let claim_name = pattern::clone_set_claim(&claim.name, set, id);
                 json!({ "name": claim.name, "persistentVolumeClaim": { "claimName": claim_name } })
             });
             let volumes: Vec<Value> = claimed.chain(volumes.iter().cloned()).collect();
             own.insert("spec".to_owned(), json!({ "volumes": volumes }));
         }
-        for claim in &mould.claims {
+        for claim in &prototype.claims {
             let claim_name = pattern::clone_set_claim(&claim.name, set, id);
             if !self.claims.has(id, &claim_name) {
                 writes.push(self.claim(claim, &claim_name, id));
             }
         }
         let object = Target::new(ObjectKind::Pod, self.namespace, &name);
-        let write = Write::from(Action::create(object, Body::new(mould.common.clone(), own)));
+        let write = Write::from(Action::create(object, Body::new(prototype.common.clone(), own)));
         writes.push(
             write
                 .then(Event::normal(
@@ -154,7 +154,7 @@ impl Maker<'_> {
         writes.into_iter().collect()
     }
 
-    fn claim(&self, claim: &ClaimMould, name: &str, id: &str) -> Write {
+    fn claim(&self, claim: &ClaimPrototype, name: &str, id: &str) -> Write {
         let own = json!({ "metadata": { "name": name, "labels": { (label::POD_INSTANCE_ID): id } } });
         let object = Target::new(ObjectKind::PersistentVolumeClaim, self.namespace, name);
         let write = Write::from(Action::create(object, Body::new(claim.common.clone(), own)));
@@ -184,7 +184,7 @@ fn add_readiness_gate(spec: &mut Map<String, Value>) {
     }
 }
 
-fn other_volumes(spec: &Map<String, Value>, claims: &[ClaimMould]) -> Vec<Value> {
+fn other_volumes(spec: &Map<String, Value>, claims: &[ClaimPrototype]) -> Vec<Value> {
     let volumes = spec
         .get("volumes")
         .and_then(Value::as_array)

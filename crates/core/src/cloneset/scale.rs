@@ -24,7 +24,7 @@ use kruise_api::names::{event, pattern};
 use kruise_api::pod::Pod;
 
 use super::counts::Numbers;
-use super::create::{Maker, fresh_ids};
+use super::create::{PodFactory, fresh_ids};
 use super::member::Member;
 use super::rank::{Topology, ranked};
 use super::snapshot::Snapshot;
@@ -173,7 +173,7 @@ fn create(snapshot: &Snapshot<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
     if ids.is_empty() {
         return !ended.is_empty();
     }
-    let maker = Maker {
+    let factory = PodFactory {
         owner: &snapshot.owner,
         namespace: snapshot.namespace(),
         spec: &snapshot.set.spec,
@@ -185,17 +185,17 @@ fn create(snapshot: &Snapshot<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
     let (old_ids, new_ids) = ids.split_at_checked(old).unwrap_or((&[], &ids));
     if !old_ids.is_empty() {
         let current = &snapshot.revisions.current;
-        let mould = maker.mould(&current.template(), &snapshot.pod_labels(current.name()));
+        let prototype = factory.prototype(&current.template(), &snapshot.pod_labels(current.name()));
         for id in old_ids {
-            step.push(maker.pod(&mould, id));
+            step.push(factory.pod(&prototype, id));
         }
     }
     if !new_ids.is_empty() {
         // Not from the revision's data: that has only the fields which count for its hash.
         let template = snapshot.set.spec.template.value();
-        let mould = maker.mould(&template, &snapshot.pod_labels(snapshot.revisions.update.name()));
+        let prototype = factory.prototype(&template, &snapshot.pod_labels(snapshot.revisions.update.name()));
         for id in new_ids {
-            step.push(maker.pod(&mould, id));
+            step.push(factory.pod(&prototype, id));
         }
     }
     plan.push(step);
