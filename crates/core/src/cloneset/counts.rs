@@ -1,6 +1,6 @@
 //! How many Pods there may be: the arithmetic of scaling and updating.
 //!
-//! What the user wrote becomes absolute numbers first ([`Goal`]):
+//! What the user wrote becomes absolute numbers first ([`Desired`]):
 //!
 //! | number | rule |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | unavailable | Pods that may be missing during an update, 20% when not given. Rounded up without surge, down with it, and down without any `rollingUpdate` |
 //! | scale limit | Pods that may be unavailable while Pods are added; no limit when not given |
 //!
-//! Then Pods are counted ([`Tally`]) in two groups: *new* are at the update revision, *old* are all others. In each
+//! Then Pods are counted ([`PodCounts`]) in two groups: *new* are at the update revision, *old* are all others. In each
 //! group a Pod is *preparing delete* (waits for its `preDelete` hook), or else *active*; of the active ones some are *specified for deletion*, and of the rest some are *unavailable*.
 //!
-//! From both follow the [`Numbers`]: how many Pods to create, delete and update now. In words:
+//! From both follow the [`Diff`]: how many Pods to create, delete and update now. In words:
 //!
 //! - Old Pods above the partition and new Pods below their number are exchanged for each other, never more than are on
 //!   both sides.
@@ -27,7 +27,7 @@ use kruise_api::shared::int_or_percent::NotAPercentage;
 
 /// What the user asked for, in numbers. `i64` so that no sum can overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Goal {
+pub(super) struct Desired {
     /// Pods that are wanted.
     pub(super) replicas: i64,
     /// Pods that stay at an old revision.
@@ -42,7 +42,7 @@ pub(super) struct Goal {
 
 const DEFAULT_UNAVAILABLE_PERCENT: i64 = 20;
 
-impl Goal {
+impl Desired {
     /// The numbers of a spec.
     pub(super) fn of(spec: &CloneSetSpec) -> Self {
         let replicas = spec.replicas.unwrap_or(1).max(0);
@@ -138,9 +138,9 @@ pub(super) fn is_on_delete(spec: &CloneSetSpec) -> bool {
     spec.update_strategy.type_ == UpdateStrategyType::OnDelete
 }
 
-/// Pods of one group.
+/// Pods of one group: new or old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct RevisionCounts {
     /// Not preparing delete; those that are specified for deletion included.
     pub(super) active: i64,
     /// Active ones that are specified for deletion.
@@ -153,14 +153,14 @@ pub(super) struct Group {
 
 /// The Pods of a set, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct PodCounts {
     /// At the update revision.
-    pub(super) new: Group,
+    pub(super) new: RevisionCounts,
     /// At any other.
-    pub(super) old: Group,
+    pub(super) old: RevisionCounts,
 }
 
-impl Tally {
+impl PodCounts {
     fn total(&self) -> i64 {
         self.new.active + self.new.preparing_delete + self.old.active + self.old.preparing_delete
     }
@@ -181,17 +181,17 @@ impl Tally {
 
 /// What else decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Switches {
+pub(super) struct CountOptions {
     /// Pods may go back to the current revision: the gate is on, and the current revision is another than the update
     /// revision.
-    pub(super) may_go_back: bool,
+    pub(super) may_roll_back: bool,
     /// Pods that prepare their deletion do not count when scaling.
     pub(super) exclude_preparing_delete: bool,
 }
 
 /// How many Pods to create, delete and update now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Numbers {
+pub(super) struct Diff {
     /// Pods that are missing.
     pub(super) missing: i64,
     /// Of those, Pods that should be at the current revision.
@@ -210,60 +210,60 @@ pub(super) struct Numbers {
     pub(super) update_unavailable: i64,
 }
 
-impl Numbers {
+impl Diff {
     /// The numbers that follow from what is wanted and what is there.
-    pub(super) fn of(goal: &Goal, tally: &Tally, switches: Switches) -> Self {
-        let exchange = Exchange::of(goal, tally, switches);
-        let surge = Surge::of(goal, tally, &exchange);
+    pub(super) fn of(desired: &Desired, counts: &PodCounts, options: CountOptions) -> Self {
+        let revision_diff = RevisionDiff::of(desired, counts, options);
+        let surge = Surge::of(desired, counts, &revision_diff);
         let excluded = |preparing_delete: i64| {
-            if switches.exclude_preparing_delete {
+            if options.exclude_preparing_delete {
                 preparing_delete
             } else {
                 0
             }
         };
-        let total = tally.total();
-        let counted = total - excluded(tally.preparing_delete());
-        let counted_old = tally.old.active + tally.old.preparing_delete - excluded(tally.old.preparing_delete);
-        let wanted = goal.replicas + surge.all;
-        let wanted_old = goal.partition + surge.old;
+        let total = counts.total();
+        let counted = total - excluded(counts.preparing_delete());
+        let counted_old = counts.old.active + counts.old.preparing_delete - excluded(counts.old.preparing_delete);
+        let wanted = desired.replicas + surge.all;
+        let wanted_old = desired.partition + surge.old;
 
         let missing = (wanted - counted).max(0);
-        let room = goal
+        let room = desired
             .scale_limit
-            .map_or(i64::MAX, |limit| (limit - tally.unavailable()).max(0));
-        let surplus = (counted - tally.specified_delete() - wanted).max(0);
-        let above = total - goal.replicas;
-        let delete_ready = if tally.specified_delete() > 0 || surplus > 0 {
-            (goal.unavailable + above - tally.unavailable()).max(0)
+            .map_or(i64::MAX, |limit| (limit - counts.unavailable()).max(0));
+        let surplus = (counted - counts.specified_delete() - wanted).max(0);
+        let above = total - desired.replicas;
+        let delete_ready = if counts.specified_delete() > 0 || surplus > 0 {
+            (desired.unavailable + above - counts.unavailable()).max(0)
         } else {
             0
         };
-        let update = exchange.updates();
+        let update = revision_diff.updates();
         Self {
             missing,
             missing_old: (wanted_old - counted_old).max(0),
             create: missing.min(room),
             surplus,
-            surplus_old: (counted_old - tally.old.specified_delete - wanted_old).max(0),
+            surplus_old: (counted_old - counts.old.specified_delete - wanted_old).max(0),
             delete_ready,
             update,
-            update_unavailable: if update == 0 { 0 } else { goal.unavailable + above },
+            update_unavailable: if update == 0 { 0 } else { desired.unavailable + above },
         }
     }
 }
 
 /// How far both groups are from what they should be: positive is too many.
-struct Exchange {
+struct RevisionDiff {
     old: i64,
     new: i64,
 }
 
-impl Exchange {
-    fn of(goal: &Goal, tally: &Tally, switches: Switches) -> Self {
-        let old = tally.old.active - goal.partition;
-        let new = tally.new.active - (goal.replicas - goal.partition);
-        if switches.may_go_back {
+impl RevisionDiff {
+    fn of(desired: &Desired, counts: &PodCounts, options: CountOptions) -> Self {
+        let old = counts.old.active - desired.partition;
+        let new = counts.new.active - (desired.replicas - desired.partition);
+        if options.may_roll_back {
             Self { old, new }
         } else {
             Self {
@@ -310,18 +310,18 @@ struct Surge {
 }
 
 impl Surge {
-    fn of(goal: &Goal, tally: &Tally, exchange: &Exchange) -> Self {
-        if goal.surge <= 0 {
+    fn of(desired: &Desired, counts: &PodCounts, revision_diff: &RevisionDiff) -> Self {
+        if desired.surge <= 0 {
             return Self::default();
         }
-        let for_specified_delete = Self::for_specified_delete(goal, tally);
-        let for_update = exchange.surge();
+        let for_specified_delete = Self::for_specified_delete(desired, counts);
+        let for_update = revision_diff.surge();
         let picked = if for_specified_delete.all >= for_update.all {
             for_specified_delete
         } else {
             for_update
         };
-        let all = picked.all.min(goal.surge);
+        let all = picked.all.min(desired.surge);
         Self {
             all,
             old: picked.old.min(all),
@@ -329,12 +329,12 @@ impl Surge {
     }
 
     /// Stand-ins for Pods that are specified for deletion, as far as too many would be unavailable without them.
-    fn for_specified_delete(goal: &Goal, tally: &Tally) -> Self {
-        let specified_delete = tally.specified_delete();
-        let all = (tally.unavailable() + specified_delete - goal.unavailable).clamp(0, specified_delete);
+    fn for_specified_delete(desired: &Desired, counts: &PodCounts) -> Self {
+        let specified_delete = counts.specified_delete();
+        let all = (counts.unavailable() + specified_delete - desired.unavailable).clamp(0, specified_delete);
         Self {
             all,
-            old: (all - tally.new.specified_delete).max(0),
+            old: (all - counts.new.specified_delete).max(0),
         }
     }
 }

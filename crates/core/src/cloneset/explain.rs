@@ -19,9 +19,9 @@ pub(super) fn explain(snapshot: &Snapshot<'_>, plan: &mut Plan) {
         plan.why.push(Why::BudgetRefused { pods });
     }
     let old = snapshot.members.iter().filter(|member| !member.is_updated).count() as i64;
-    if snapshot.goal.partition > 0 && old > 0 && !is_on_delete(&snapshot.set.spec) {
+    if snapshot.desired.partition > 0 && old > 0 && !is_on_delete(&snapshot.set.spec) {
         plan.why.push(Why::Partition {
-            keeps: snapshot.goal.partition.min(old) as i32,
+            keeps: snapshot.desired.partition.min(old) as i32,
         });
     }
     let unavailable = snapshot.members.iter().filter(|member| !member.is_available());

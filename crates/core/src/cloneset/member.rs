@@ -2,7 +2,7 @@
 
 use kruise_api::pod::Pod;
 
-use super::counts::{Group, Tally};
+use super::counts::{PodCounts, RevisionCounts};
 use crate::shared::availability::Availability;
 use crate::shared::lifecycle::State;
 
@@ -41,24 +41,28 @@ impl Member<'_> {
 }
 
 /// Counts Pods in two groups; `is_new` says which a Pod belongs to.
-pub(super) fn tally(members: &[Member<'_>], is_new: impl Fn(&Member<'_>) -> bool) -> Tally {
-    let mut tally = Tally::default();
+pub(super) fn count_pods(members: &[Member<'_>], is_new: impl Fn(&Member<'_>) -> bool) -> PodCounts {
+    let mut counts = PodCounts::default();
     for member in members {
-        let group = if is_new(member) { &mut tally.new } else { &mut tally.old };
-        count(group, member);
+        let counts = if is_new(member) {
+            &mut counts.new
+        } else {
+            &mut counts.old
+        };
+        count(counts, member);
     }
-    tally
+    counts
 }
 
-fn count(group: &mut Group, member: &Member<'_>) {
+fn count(counts: &mut RevisionCounts, member: &Member<'_>) {
     if member.is_preparing_delete() {
-        group.preparing_delete += 1;
+        counts.preparing_delete += 1;
         return;
     }
-    group.active += 1;
+    counts.active += 1;
     if member.is_specified_delete {
-        group.specified_delete += 1;
+        counts.specified_delete += 1;
     } else if !member.is_available() {
-        group.unavailable += 1;
+        counts.unavailable += 1;
     }
 }

@@ -87,8 +87,8 @@ fn decide(snapshot: &Snapshot<'_>, plan: &mut Plan) {
             )
         }),
         is_possible_in_place: inplace::decide(current, update, &options).is_ok(),
-        replicas: snapshot.goal.replicas as i32,
-        partition: snapshot.goal.partition as i32,
+        replicas: snapshot.desired.replicas as i32,
+        partition: snapshot.desired.partition as i32,
         max_unavailable: counts::unavailable_rounded_down(spec) as i32,
         updated_ready: status.map_or(0, |status| status.updated_ready_replicas),
         min_updated_ready: min_updated_ready(snapshot, strategy),
@@ -114,7 +114,7 @@ fn min_updated_ready(snapshot: &Snapshot<'_>, strategy: &InPlaceUpdateStrategy) 
     let annotations = snapshot.set.metadata.annotations.as_ref();
     let percentage = || {
         let text = annotations?.get(annotation::PRE_DOWNLOAD_MIN_UPDATED_READY)?;
-        Some(Percent::parse(text).ok()?.ceil_of(snapshot.goal.replicas as i32))
+        Some(Percent::parse(text).ok()?.ceil_of(snapshot.desired.replicas as i32))
     };
     let field = strategy.image_pre_download_min_updated_ready_pods;
     field.or_else(percentage).unwrap_or(0)

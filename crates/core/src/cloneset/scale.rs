@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kruise_api::names::{event, pattern};
 use kruise_api::pod::Pod;
 
-use super::counts::Numbers;
+use super::counts::Diff;
 use super::create::{PodFactory, fresh_ids};
 use super::member::Member;
 use super::rank::{Topology, ranked};
@@ -43,10 +43,10 @@ pub(super) fn scale(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
     if bring_back(snapshot, plan) {
         return true;
     }
-    let numbers = numbers(snapshot, &snapshot.members);
+    let diff = diff(snapshot, &snapshot.members);
 
-    if numbers.missing > 0 {
-        return create(snapshot, &numbers, plan);
+    if diff.missing > 0 {
+        return create(snapshot, &diff, plan);
     }
     let preparing_delete: Vec<&Member<'_>> = snapshot
         .members
@@ -61,10 +61,10 @@ pub(super) fn scale(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
         .iter()
         .filter(|member| member.is_specified_delete && !member.is_preparing_delete())
         .collect();
-    if delete(snapshot, &specified_delete, numbers.delete_ready, plan) {
+    if delete(snapshot, &specified_delete, diff.delete_ready, plan) {
         return true;
     }
-    if numbers.surplus == 0 {
+    if diff.surplus == 0 {
         return false;
     }
     if !preparing_delete.is_empty() || !specified_delete.is_empty() {
@@ -76,13 +76,13 @@ pub(super) fn scale(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
         plan.why.push(Why::DeletionsUnderWay { pods });
         return false;
     }
-    let chosen = choose(snapshot, &numbers);
-    delete(snapshot, &chosen, numbers.delete_ready, plan)
+    let chosen = choose(snapshot, &diff);
+    delete(snapshot, &chosen, diff.delete_ready, plan)
 }
 
-fn numbers(snapshot: &Snapshot<'_>, members: &[Member<'_>]) -> Numbers {
-    let tally = member::tally(members, |member| is_new(snapshot, member));
-    Numbers::of(&snapshot.goal, &tally, snapshot.switches())
+fn diff(snapshot: &Snapshot<'_>, members: &[Member<'_>]) -> Diff {
+    let counts = member::count_pods(members, |member| is_new(snapshot, member));
+    Diff::of(&snapshot.desired, &counts, snapshot.count_options())
 }
 
 /// A Pod that is about to be updated may count as updated, so that scaling in does not take the wrong ones.
@@ -102,11 +102,11 @@ pub(super) fn deleted_at_once<'r>(snapshot: &Snapshot<'_>, members: &[&'r Member
             ..member.clone()
         })
         .collect();
-    let numbers = numbers(snapshot, &with_names);
-    if numbers.missing > 0 {
+    let diff = diff(snapshot, &with_names);
+    if diff.missing > 0 {
         return BTreeSet::new();
     }
-    let mut ready = numbers.delete_ready;
+    let mut ready = diff.delete_ready;
     let mut goes = |member: &&Member<'_>| {
         ready -= i64::from(member.is_ready);
         let has_room = !member.is_ready || ready >= 0;
@@ -130,7 +130,7 @@ fn bring_back(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
         .filter(|member| member.is_specified_delete || member.is_preparing_delete())
         .count() as i64;
     let staying = snapshot.members.len() as i64 - going;
-    let mut needed = snapshot.goal.replicas - staying;
+    let mut needed = snapshot.desired.replicas - staying;
     let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
     for member in snapshot
         .members
@@ -151,20 +151,20 @@ fn bring_back(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
 }
 
 /// Step 2.
-fn create(snapshot: &Snapshot<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
-    if numbers.create < numbers.missing {
-        let limit = numbers.create;
+fn create(snapshot: &Snapshot<'_>, diff: &Diff, plan: &mut Plan) -> bool {
+    if diff.create < diff.missing {
+        let limit = diff.create;
         let message = format!(
             "scaling up is limited to {limit} of {} pods by scaleStrategy.maxUnavailable",
-            numbers.missing
+            diff.missing
         );
         plan.events.push(Event::warning(event::SCALE_UP_LIMITED, message));
         plan.why.push(Why::ScaleUpLimited {
-            missing: numbers.missing as i32,
+            missing: diff.missing as i32,
             limit: limit as i32,
         });
     }
-    let Places { ids, ended } = places(snapshot, usize::try_from(numbers.create).unwrap_or(0), plan);
+    let Places { ids, ended } = places(snapshot, usize::try_from(diff.create).unwrap_or(0), plan);
     let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::GoOn);
     for pod in &ended {
         step.push(Chain::of(deletion(pod, Preconditions::unchanged(&pod.metadata))));
@@ -180,7 +180,7 @@ fn create(snapshot: &Snapshot<'_>, numbers: &Numbers, plan: &mut Plan) -> bool {
         claims: &snapshot.claims,
         now: snapshot.env.now,
     };
-    let old = usize::try_from(numbers.missing_old).unwrap_or(0).min(ids.len());
+    let old = usize::try_from(diff.missing_old).unwrap_or(0).min(ids.len());
     let mut step = Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Skip);
     let (old_ids, new_ids) = ids.split_at_checked(old).unwrap_or((&[], &ids));
     if !old_ids.is_empty() {
@@ -266,11 +266,11 @@ fn pod_id(pod: &Pod) -> Option<&str> {
 }
 
 /// Step 5: which Pods are too many, in the order in which they go.
-fn choose<'r, 'a>(snapshot: &'r Snapshot<'a>, numbers: &Numbers) -> Vec<&'r Member<'a>> {
+fn choose<'r, 'a>(snapshot: &'r Snapshot<'a>, diff: &Diff) -> Vec<&'r Member<'a>> {
     let (new, old): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
         snapshot.members.iter().partition(|member| is_new(snapshot, member));
-    let surplus = usize::try_from(numbers.surplus).unwrap_or(0);
-    let from_old = usize::try_from(numbers.surplus_old)
+    let surplus = usize::try_from(diff.surplus).unwrap_or(0);
+    let from_old = usize::try_from(diff.surplus_old)
         .unwrap_or(0)
         .min(surplus)
         .min(old.len());

@@ -11,7 +11,7 @@ use kruise_api::shared::lifecycle::Lifecycle;
 use serde_json::Value;
 
 use super::claims::{self, Claims};
-use super::counts::{Goal, Switches};
+use super::counts::{CountOptions, Desired};
 use super::member::Member;
 use super::observed::Observed;
 use super::rank::Topology;
@@ -38,7 +38,7 @@ pub(super) struct Snapshot<'a> {
     /// The surroundings.
     pub(super) env: &'a Env,
     /// What the user asked for, in numbers.
-    pub(super) goal: Goal,
+    pub(super) desired: Desired,
     /// The set's active Pods, by name.
     pub(super) members: Vec<Member<'a>>,
     /// Active Pods that its selector no longer chooses: they are released.
@@ -77,7 +77,7 @@ impl<'a> Snapshot<'a> {
             uid,
             owner,
             env,
-            goal: Goal::of(&set.spec),
+            desired: Desired::of(&set.spec),
             members: Vec::new(),
             released_pods: Vec::new(),
             unreadable: PodNames::default(),
@@ -159,11 +159,11 @@ impl<'a> Snapshot<'a> {
         self.set.spec.scale_strategy.enable_pvc_reuse
     }
 
-    /// The switches of the arithmetic.
-    pub(super) fn switches(&self) -> Switches {
+    /// What else decides how many Pods.
+    pub(super) fn count_options(&self) -> CountOptions {
         let rollback = self.env.gates.enabled(Gate::CloneSetPartitionRollback);
-        Switches {
-            may_go_back: rollback && !self.revisions.are_same(),
+        CountOptions {
+            may_roll_back: rollback && !self.revisions.are_same(),
             exclude_preparing_delete: self.env.settings.exclude_preparing_delete
                 || self.set.spec.scale_strategy.exclude_preparing_delete,
         }

@@ -31,7 +31,7 @@ use kruise_api::gates::Gate;
 use kruise_api::names::{annotation, event, label};
 use kruise_api::shared::in_place::PodUpdatePolicy;
 
-use super::counts::{Numbers, is_on_delete};
+use super::counts::{Diff, is_on_delete};
 use super::member::{self, Member};
 use super::order::ordered;
 use super::revisions::Revision;
@@ -48,30 +48,30 @@ pub(super) const PODS_PER_ROUND: usize = 400;
 
 /// What is known of the update before it is planned.
 pub(super) struct Outdated {
-    numbers: Numbers,
+    diff: Diff,
     /// Pods that are not at the update revision.
     pods: i32,
 }
 
 impl Outdated {
     pub(super) fn of(snapshot: &Snapshot<'_>) -> Self {
-        let tally = member::tally(&snapshot.members, |member| member.is_updated);
+        let counts = member::count_pods(&snapshot.members, |member| member.is_updated);
         Self {
-            numbers: Numbers::of(&snapshot.goal, &tally, snapshot.switches()),
-            pods: (tally.old.active + tally.old.preparing_delete) as i32,
+            diff: Diff::of(&snapshot.desired, &counts, snapshot.count_options()),
+            pods: (counts.old.active + counts.old.preparing_delete) as i32,
         }
     }
 
     /// Pods to update; negative when Pods go back.
     pub(super) fn updates(&self) -> i64 {
-        self.numbers.update
+        self.diff.update
     }
 }
 
 /// Plans the update of Pods; `written` are those that were just given what they need. The answer is why it cannot go on, if so.
 pub(super) fn update(
     snapshot: &Snapshot<'_>,
-    Outdated { numbers, pods }: &Outdated,
+    Outdated { diff, pods }: &Outdated,
     written: &BTreeSet<&str>,
     plan: &mut Plan,
 ) -> Option<String> {
@@ -87,20 +87,19 @@ pub(super) fn update(
         return None;
     }
     if rolling.is_some_and(|rolling| rolling.paused) {
-        plan.why
-            .extend((numbers.update != 0).then_some(Why::Paused { outdated }));
+        plan.why.extend((diff.update != 0).then_some(Why::Paused { outdated }));
         return None;
     }
-    if numbers.update == 0 {
+    if diff.update == 0 {
         return None;
     }
-    let mut walk = Walk::new(snapshot, numbers);
+    let mut walk = Walk::new(snapshot, diff);
     let candidates = snapshot
         .members
         .iter()
         .filter(|member| walk.is_candidate(member))
         .collect();
-    let wanted = usize::try_from(numbers.update.unsigned_abs()).unwrap_or(usize::MAX);
+    let wanted = usize::try_from(diff.update.unsigned_abs()).unwrap_or(usize::MAX);
     let mut ordered: Vec<&Member<'_>> = ordered(candidates, &snapshot.members, rolling)
         .into_iter()
         .take(wanted)
@@ -113,7 +112,7 @@ pub(super) fn update(
     let mut chosen: Vec<&Member<'_>> = chosen.collect();
     if chosen.len() < count {
         plan.why.push(Why::UpdateBudget {
-            allowed: numbers.update_unavailable as i32,
+            allowed: diff.update_unavailable as i32,
             unavailable: walk.unavailable as i32,
             waiting: (count - chosen.len()) as i32,
         });
@@ -153,8 +152,8 @@ struct Walk<'r, 'a> {
 }
 
 impl<'r, 'a> Walk<'r, 'a> {
-    fn new(snapshot: &'r Snapshot<'a>, numbers: &Numbers) -> Self {
-        let goes_back = numbers.update < 0;
+    fn new(snapshot: &'r Snapshot<'a>, diff: &Diff) -> Self {
+        let goes_back = diff.update < 0;
         let revisions = &snapshot.revisions;
         let target = if goes_back {
             &revisions.current
@@ -166,7 +165,7 @@ impl<'r, 'a> Walk<'r, 'a> {
         Self {
             target,
             goes_back,
-            limit: numbers.update_unavailable,
+            limit: diff.update_unavailable,
             on_the_way: unavailable.clone().filter(arrived).count() as i64,
             unavailable: unavailable.count() as i64,
         }

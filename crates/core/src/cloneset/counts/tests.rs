@@ -12,8 +12,8 @@ fn spec(replicas: i32, rolling: &serde_json::Value) -> CloneSetSpec {
     }
 }
 
-fn goal(replicas: i32, rolling: &serde_json::Value) -> Goal {
-    Goal::of(&spec(replicas, rolling))
+fn desired(replicas: i32, rolling: &serde_json::Value) -> Desired {
+    Desired::of(&spec(replicas, rolling))
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn partitions_are_rounded_up_and_leave_one_pod_to_update_below_100_percent() {
         (json!(1), 0, 0),
     ];
     for (value, replicas, kept) in table {
-        let partitioned = goal(replicas, &json!({ "partition": value }));
+        let partitioned = desired(replicas, &json!({ "partition": value }));
         assert_eq!(partitioned.partition, kept, "{value} of {replicas}");
     }
 }
@@ -59,27 +59,27 @@ fn surge_and_unavailable_are_rounded_as_users_know_it() {
         (10, json!({ "maxUnavailable": 3, "maxSurge": 0 }), 0, 3),
     ];
     for (replicas, rolling, surge, unavailable) in table {
-        let goal = goal(replicas, &rolling);
+        let desired = desired(replicas, &rolling);
         assert_eq!(
-            (goal.surge, goal.unavailable),
+            (desired.surge, desired.unavailable),
             (surge, unavailable),
             "{rolling} of {replicas}"
         );
     }
-    let on_delete = Goal::of(&CloneSetSpec {
+    let on_delete = Desired::of(&CloneSetSpec {
         replicas: Some(9),
         ..CloneSetSpec::default()
     });
     assert_eq!((on_delete.partition, on_delete.surge, on_delete.unavailable), (0, 0, 1));
-    assert_eq!(Goal::of(&CloneSetSpec::default()).replicas, 1);
-    assert_eq!(Goal::of(&spec(-5, &json!({}))).replicas, 0);
+    assert_eq!(Desired::of(&CloneSetSpec::default()).replicas, 1);
+    assert_eq!(Desired::of(&spec(-5, &json!({}))).replicas, 0);
 }
 
 #[test]
 fn the_scale_limit_is_rounded_up_and_absent_when_not_given() {
     let limit = |value: serde_json::Value| {
         let strategy = serde_json::from_value(json!({ "maxUnavailable": value })).unwrap();
-        Goal::of(&CloneSetSpec {
+        Desired::of(&CloneSetSpec {
             scale_strategy: strategy,
             ..spec(10, &json!({}))
         })
@@ -112,8 +112,8 @@ fn the_status_says_how_many_should_be_updated() {
     );
 }
 
-fn group(active: i64, specified_delete: i64, unavailable: i64, preparing_delete: i64) -> Group {
-    Group {
+fn pods(active: i64, specified_delete: i64, unavailable: i64, preparing_delete: i64) -> RevisionCounts {
+    RevisionCounts {
         active,
         specified_delete,
         unavailable,
@@ -121,34 +121,34 @@ fn group(active: i64, specified_delete: i64, unavailable: i64, preparing_delete:
     }
 }
 
-const FORWARD: Switches = Switches {
-    may_go_back: false,
+const FORWARD: CountOptions = CountOptions {
+    may_roll_back: false,
     exclude_preparing_delete: false,
 };
 
-fn numbers(goal: Goal, old: Group, new: Group) -> Numbers {
-    Numbers::of(&goal, &Tally { new, old }, FORWARD)
+fn diff(desired: Desired, old: RevisionCounts, new: RevisionCounts) -> Diff {
+    Diff::of(&desired, &PodCounts { new, old }, FORWARD)
 }
 
 /// Rows of the table of worked numbers; 10 replicas unless said.
 #[test]
 fn given_ten_old_pods_and_no_surge_then_two_are_updated_at_a_time() {
-    let numbers = numbers(goal(10, &json!({})), group(10, 0, 0, 0), group(0, 0, 0, 0));
-    assert_eq!((numbers.update, numbers.update_unavailable), (10, 2));
-    assert_eq!((numbers.missing, numbers.surplus), (0, 0));
+    let diff = diff(desired(10, &json!({})), pods(10, 0, 0, 0), pods(0, 0, 0, 0));
+    assert_eq!((diff.update, diff.update_unavailable), (10, 2));
+    assert_eq!((diff.missing, diff.surplus), (0, 0));
 }
 
 #[test]
 fn given_surge_then_the_additional_pods_come_first() {
-    let surge = goal(10, &json!({ "maxSurge": 2, "maxUnavailable": 0 }));
-    let start = numbers(surge, group(10, 0, 0, 0), group(0, 0, 0, 0));
+    let surge = desired(10, &json!({ "maxSurge": 2, "maxUnavailable": 0 }));
+    let start = diff(surge, pods(10, 0, 0, 0), pods(0, 0, 0, 0));
     assert_eq!((start.create, start.missing_old, start.update_unavailable), (2, 0, 0));
-    let unready = numbers(surge, group(10, 0, 0, 0), group(2, 0, 2, 0));
+    let unready = diff(surge, pods(10, 0, 0, 0), pods(2, 0, 2, 0));
     assert_eq!(
         (unready.missing, unready.surplus, unready.update_unavailable),
         (0, 0, 2)
     );
-    let done = numbers(surge, group(2, 0, 0, 0), group(10, 0, 0, 0));
+    let done = diff(surge, pods(2, 0, 0, 0), pods(10, 0, 0, 0));
     assert_eq!(
         (done.update, done.surplus, done.surplus_old, done.delete_ready),
         (0, 2, 2, 2)
@@ -157,110 +157,110 @@ fn given_surge_then_the_additional_pods_come_first() {
 
 #[test]
 fn given_recreation_with_surge_then_as_many_go_as_stand_in() {
-    let surge = goal(10, &json!({ "maxSurge": 2, "maxUnavailable": 0 }));
-    let labelled = numbers(surge, group(10, 2, 0, 0), group(2, 0, 0, 0));
+    let surge = desired(10, &json!({ "maxSurge": 2, "maxUnavailable": 0 }));
+    let labelled = diff(surge, pods(10, 2, 0, 0), pods(2, 0, 0, 0));
     assert_eq!((labelled.delete_ready, labelled.missing), (2, 0));
-    let gone = numbers(surge, group(8, 0, 0, 0), group(2, 0, 0, 0));
+    let gone = diff(surge, pods(8, 0, 0, 0), pods(2, 0, 0, 0));
     assert_eq!(gone.create, 2);
 }
 
 #[test]
 fn given_recreation_without_surge_then_the_budget_limits_deletions() {
-    let budget = goal(10, &json!({ "maxUnavailable": 2 }));
-    assert_eq!(numbers(budget, group(10, 2, 0, 0), group(0, 0, 0, 0)).delete_ready, 2);
-    assert_eq!(numbers(budget, group(8, 0, 0, 0), group(0, 0, 0, 0)).create, 2);
+    let budget = desired(10, &json!({ "maxUnavailable": 2 }));
+    assert_eq!(diff(budget, pods(10, 2, 0, 0), pods(0, 0, 0, 0)).delete_ready, 2);
+    assert_eq!(diff(budget, pods(8, 0, 0, 0), pods(0, 0, 0, 0)).create, 2);
 }
 
 #[test]
 fn given_a_partition_then_the_rest_is_updated() {
-    let eight = goal(10, &json!({ "partition": 8 }));
-    assert_eq!(numbers(eight, group(10, 0, 0, 0), group(0, 0, 0, 0)).update, 2);
-    let all = goal(10, &json!({ "partition": 10, "maxSurge": 2 }));
-    let nothing = numbers(all, group(10, 0, 0, 0), group(0, 0, 0, 0));
+    let eight = desired(10, &json!({ "partition": 8 }));
+    assert_eq!(diff(eight, pods(10, 0, 0, 0), pods(0, 0, 0, 0)).update, 2);
+    let all = desired(10, &json!({ "partition": 10, "maxSurge": 2 }));
+    let nothing = diff(all, pods(10, 0, 0, 0), pods(0, 0, 0, 0));
     assert_eq!((nothing.update, nothing.missing), (0, 0));
 }
 
 #[test]
 fn given_the_partition_is_raised_then_pods_go_back_only_with_the_gate() {
-    let raised = goal(10, &json!({ "partition": 6 }));
-    let tally = Tally {
-        old: group(2, 0, 0, 0),
-        new: group(8, 0, 0, 0),
+    let raised = desired(10, &json!({ "partition": 6 }));
+    let counts = PodCounts {
+        old: pods(2, 0, 0, 0),
+        new: pods(8, 0, 0, 0),
     };
-    assert_eq!(Numbers::of(&raised, &tally, FORWARD).update, 0);
-    let back = Switches {
-        may_go_back: true,
+    assert_eq!(Diff::of(&raised, &counts, FORWARD).update, 0);
+    let back = CountOptions {
+        may_roll_back: true,
         ..FORWARD
     };
-    assert_eq!(Numbers::of(&raised, &tally, back).update, -4);
+    assert_eq!(Diff::of(&raised, &counts, back).update, -4);
 }
 
 #[test]
 fn given_scaling_during_a_rollout_then_both_revisions_keep_their_share() {
-    let out = numbers(
-        goal(12, &json!({ "partition": "50%" })),
-        group(5, 0, 0, 0),
-        group(5, 0, 0, 0),
+    let out = diff(
+        desired(12, &json!({ "partition": "50%" })),
+        pods(5, 0, 0, 0),
+        pods(5, 0, 0, 0),
     );
     assert_eq!((out.create, out.missing_old), (2, 1));
-    let back = numbers(
-        goal(6, &json!({ "partition": 3 })),
-        group(5, 0, 0, 0),
-        group(5, 0, 0, 0),
+    let back = diff(
+        desired(6, &json!({ "partition": 3 })),
+        pods(5, 0, 0, 0),
+        pods(5, 0, 0, 0),
     );
     assert_eq!((back.surplus, back.surplus_old), (4, 2));
 }
 
 #[test]
 fn given_too_many_pods_then_ready_ones_go_within_the_budget() {
-    let three = goal(3, &json!({ "maxUnavailable": 1 }));
-    let ready = numbers(three, group(0, 0, 0, 0), group(5, 0, 0, 0));
+    let three = desired(3, &json!({ "maxUnavailable": 1 }));
+    let ready = diff(three, pods(0, 0, 0, 0), pods(5, 0, 0, 0));
     assert_eq!((ready.delete_ready, ready.surplus), (3, 2));
-    let unready = numbers(three, group(0, 0, 0, 0), group(5, 0, 2, 0));
+    let unready = diff(three, pods(0, 0, 0, 0), pods(5, 0, 2, 0));
     assert_eq!((unready.delete_ready, unready.surplus), (1, 2));
 }
 
 #[test]
 fn given_named_pods_and_surge_then_a_stand_in_comes_first() {
-    let five = goal(5, &json!({ "maxUnavailable": 1, "maxSurge": 1 }));
-    let start = numbers(five, group(0, 0, 0, 0), group(5, 3, 0, 0));
+    let five = desired(5, &json!({ "maxUnavailable": 1, "maxSurge": 1 }));
+    let start = diff(five, pods(0, 0, 0, 0), pods(5, 3, 0, 0));
     assert_eq!(start.create, 1);
-    let stood_in = numbers(five, group(0, 0, 0, 0), group(6, 3, 1, 0));
+    let stood_in = diff(five, pods(0, 0, 0, 0), pods(6, 3, 1, 0));
     assert_eq!((stood_in.missing, stood_in.delete_ready), (0, 1));
 }
 
 #[test]
 fn given_a_pod_that_prepares_its_deletion_then_it_is_replaced_at_once_only_when_it_does_not_count() {
-    let five = goal(5, &json!({}));
-    let tally = Tally {
-        old: group(0, 0, 0, 0),
-        new: group(4, 0, 0, 1),
+    let five = desired(5, &json!({}));
+    let counts = PodCounts {
+        old: pods(0, 0, 0, 0),
+        new: pods(4, 0, 0, 1),
     };
-    assert_eq!(Numbers::of(&five, &tally, FORWARD).missing, 0);
-    let excluding = Switches {
+    assert_eq!(Diff::of(&five, &counts, FORWARD).missing, 0);
+    let excluding = CountOptions {
         exclude_preparing_delete: true,
         ..FORWARD
     };
-    assert_eq!(Numbers::of(&five, &tally, excluding).create, 1);
+    assert_eq!(Diff::of(&five, &counts, excluding).create, 1);
 }
 
 #[test]
 fn given_a_scale_limit_then_only_so_many_are_created() {
-    let limited = Goal {
+    let limited = Desired {
         scale_limit: Some(2),
-        ..goal(10, &json!({}))
+        ..desired(10, &json!({}))
     };
-    let start = numbers(limited, group(0, 0, 0, 0), group(5, 0, 0, 0));
+    let start = diff(limited, pods(0, 0, 0, 0), pods(5, 0, 0, 0));
     assert_eq!((start.missing, start.create), (5, 2));
-    let full = numbers(limited, group(0, 0, 0, 0), group(7, 0, 2, 0));
+    let full = diff(limited, pods(0, 0, 0, 0), pods(7, 0, 2, 0));
     assert_eq!((full.missing, full.create), (3, 0));
 }
 
 #[test]
 fn pods_specified_for_deletion_do_not_count_as_unavailable_but_those_that_prepare_it_do() {
-    let goal = goal(10, &json!({ "maxUnavailable": 3 }));
-    let numbers = numbers(goal, group(0, 0, 0, 0), group(9, 2, 0, 1));
-    assert_eq!(numbers.delete_ready, 2);
+    let desired = desired(10, &json!({ "maxUnavailable": 3 }));
+    let diff = diff(desired, pods(0, 0, 0, 0), pods(9, 2, 0, 1));
+    assert_eq!(diff.delete_ready, 2);
 }
 
 mod properties {
@@ -268,12 +268,12 @@ mod properties {
 
     use super::*;
 
-    fn any_group() -> impl Strategy<Value = Group> {
+    fn any_pods() -> impl Strategy<Value = RevisionCounts> {
         (0..20_i64, 0..20_i64, 0..20_i64, 0..5_i64).prop_map(
             |(active, specified_delete, unavailable, preparing_delete)| {
                 let specified_delete = specified_delete.min(active);
                 let unavailable = unavailable.min(active - specified_delete);
-                Group {
+                RevisionCounts {
                     active,
                     specified_delete,
                     unavailable,
@@ -283,10 +283,10 @@ mod properties {
         )
     }
 
-    fn any_goal() -> impl Strategy<Value = Goal> {
+    fn any_desired() -> impl Strategy<Value = Desired> {
         let limit = proptest::option::of(0..20_i64);
         (0..20_i64, 0..20_i64, 0..5_i64, 0..10_i64, limit).prop_map(
-            |(replicas, partition, surge, unavailable, scale_limit)| Goal {
+            |(replicas, partition, surge, unavailable, scale_limit)| Desired {
                 replicas,
                 partition: partition.min(replicas),
                 surge,
@@ -299,22 +299,22 @@ mod properties {
     proptest! {
         #[test]
         fn numbers_stay_within_what_the_user_allows(
-            goal in any_goal(), old in any_group(), new in any_group(), back: bool, exclude: bool,
+            desired in any_desired(), old in any_pods(), new in any_pods(), back: bool, exclude: bool,
         ) {
-            let tally = Tally { new, old };
-            let switches = Switches { may_go_back: back, exclude_preparing_delete: exclude };
-            let numbers = Numbers::of(&goal, &tally, switches);
-            let counted = tally.total() - if exclude { tally.preparing_delete() } else { 0 };
+            let counts = PodCounts { new, old };
+            let options = CountOptions { may_roll_back: back, exclude_preparing_delete: exclude };
+            let diff = Diff::of(&desired, &counts, options);
+            let counted = counts.total() - if exclude { counts.preparing_delete() } else { 0 };
 
-            prop_assert!(numbers.missing == 0 || numbers.surplus == 0, "{numbers:?}");
-            prop_assert!(counted + numbers.create <= counted.max(goal.replicas + goal.surge));
-            prop_assert!(numbers.create <= numbers.missing);
-            if let Some(limit) = goal.scale_limit {
-                prop_assert!(numbers.create <= (limit - tally.unavailable()).max(0));
+            prop_assert!(diff.missing == 0 || diff.surplus == 0, "{diff:?}");
+            prop_assert!(counted + diff.create <= counted.max(desired.replicas + desired.surge));
+            prop_assert!(diff.create <= diff.missing);
+            if let Some(limit) = desired.scale_limit {
+                prop_assert!(diff.create <= (limit - counts.unavailable()).max(0));
             }
-            prop_assert!(counted - tally.specified_delete() - numbers.surplus >= goal.replicas.min(counted - tally.specified_delete()));
-            prop_assert!(numbers.update <= old.active && -numbers.update <= new.active);
-            prop_assert!(back || numbers.update >= 0);
+            prop_assert!(counted - counts.specified_delete() - diff.surplus >= desired.replicas.min(counted - counts.specified_delete()));
+            prop_assert!(diff.update <= old.active && -diff.update <= new.active);
+            prop_assert!(back || diff.update >= 0);
         }
     }
 }

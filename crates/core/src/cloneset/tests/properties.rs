@@ -202,7 +202,7 @@ proptest! {
         let before = snapshot.members.iter().filter(|member| member.is_available()).count() as i64;
         let taken = harmed(&first).iter().filter(|name| available(name)).count() as i64;
         let uncounted = snapshot.members.iter().filter(|member| member.is_specified_delete && !member.is_available()).count() as i64;
-        let floor = snapshot.goal.replicas - snapshot.goal.unavailable - uncounted;
+        let floor = snapshot.desired.replicas - snapshot.desired.unavailable - uncounted;
         prop_assert!(taken == 0 || before - taken >= floor, "{taken} of {before} taken, {floor} needed: {first:#?}");
 
         // And there are never more than replicas and surge.
@@ -210,9 +210,9 @@ proptest! {
             matches!(action, Action::Create { object, .. } if object.kind == ObjectKind::Pod)
         }).count() as i64;
         let preparing_delete = snapshot.members.iter().filter(|member| member.is_preparing_delete()).count() as i64;
-        let excluded = if snapshot.switches().exclude_preparing_delete { preparing_delete } else { 0 };
+        let excluded = if snapshot.count_options().exclude_preparing_delete { preparing_delete } else { 0 };
         let counted = snapshot.members.len() as i64 - excluded;
-        prop_assert!(created == 0 || counted + created <= snapshot.goal.replicas + snapshot.goal.surge);
+        prop_assert!(created == 0 || counted + created <= snapshot.desired.replicas + snapshot.desired.surge);
     }
 }
 
@@ -269,12 +269,12 @@ impl Undisturbed {
     /// get worse. Pods that are specified for deletion and not available were not counted, as users know it. `doubled` Pods were made by mistake.
     fn held(self, world: &World, doubled: usize) -> Result<(), TestCaseError> {
         let observed = world.observe();
-        let goal = super::super::snapshot::Snapshot::of(&observed, &world.env)
+        let desired = super::super::snapshot::Snapshot::of(&observed, &world.env)
             .unwrap()
-            .goal;
+            .desired;
         let count = |pods: i64| usize::try_from(pods).unwrap_or(0);
-        let most = self.start.pods.max(count(goal.replicas + goal.surge)) + doubled;
-        let enough = count(goal.replicas - goal.unavailable);
+        let most = self.start.pods.max(count(desired.replicas + desired.surge)) + doubled;
+        let enough = count(desired.replicas - desired.unavailable);
         let mut given_up = self.start.given_up;
         for counts in &world.cluster.film {
             given_up = given_up.max(counts.given_up);
