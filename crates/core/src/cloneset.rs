@@ -6,7 +6,7 @@
 //!    needs are given up ([`claims`]).
 //! 2. The template gets its revision ([`revisions`]).
 //! 3. Images are pulled ahead of the update, if that is wanted ([`pre_download`]).
-//! 4. Pods that are on their way somewhere get what they need to go on ([`settle`]): what follows may fail, now and again.
+//! 4. Pods that are on their way somewhere get what they need to go on ([`advance`]): what follows may fail, now and again.
 //! 5. Pods are created or deleted ([`scale`]). Only if there is nothing to create or delete, or if that gets nothing done (a quota leaves no room, say),
 //!    Pods are updated ([`update`]). So the number of Pods and their revisions never change in the same round.
 //! 6. Revisions beyond the history limit are removed.
@@ -19,6 +19,7 @@
 //! How many Pods that may be is the arithmetic of [`counts`]; which of them, of [`rank`] (deletion) and [`order`]
 //! (update). A set that is being deleted only has its status kept: everything it owns is garbage and collected as such.
 
+mod advance;
 mod claims;
 mod conditions;
 pub mod convert;
@@ -35,7 +36,6 @@ mod pre_download;
 mod rank;
 mod revisions;
 mod scale;
-mod settle;
 mod snapshot;
 mod status;
 #[cfg(test)]
@@ -62,7 +62,7 @@ use crate::plan::{
 use crate::shared::availability::Availability;
 use crate::shared::pod_change::whole_seconds;
 use crate::shared::revision;
-use settle::settle;
+use advance::advance;
 use snapshot::Snapshot;
 use update::Outdated;
 
@@ -150,12 +150,12 @@ fn stand_still(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
             .iter()
             .all(|head| &*head.metadata.name != pod)
     };
-    let failure = settle(snapshot, Outdated::of(snapshot).updates(), is_readable, plan).failure;
+    let failure = advance(snapshot, Outdated::of(snapshot).updates(), is_readable, plan).failure;
     claims::take_back(snapshot, plan);
     failure
 }
 
-/// Settles, scales and updates Pods. The answer is why the update cannot go on, if so.
+/// Advances, scales and updates Pods. The answer is why the update cannot go on, if so.
 fn scale_or_update(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     let mut scaling = Plan::default();
     let scales = scale::scale(snapshot, &mut scaling);
@@ -166,16 +166,16 @@ fn scale_or_update(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
         .map(|object| object.name.as_str())
         .collect();
     let outdated = Outdated::of(snapshot);
-    let settled = settle(snapshot, outdated.updates(), |pod| !touched.contains(pod), plan);
-    let mut failure = settled.failure;
+    let advanced = advance(snapshot, outdated.updates(), |pod| !touched.contains(pod), plan);
+    let mut failure = advanced.failure;
     if !scales {
-        let end = update::update(snapshot, &outdated, &settled.written, plan);
+        let end = update::update(snapshot, &outdated, &advanced.written, plan);
         failure = failure.or(end);
     } else if snapshot.observed.last.has_failed(Phase::Scale) {
         // It may get nothing done this time either. Then the others are updated, and those it was about get what they need.
         let mut instead = Plan::default();
-        let mut written = settled.written;
-        written.extend(settle(snapshot, outdated.updates(), |pod| touched.contains(pod), &mut instead).written);
+        let mut written = advanced.written;
+        written.extend(advance(snapshot, outdated.updates(), |pod| touched.contains(pod), &mut instead).written);
         update::update(snapshot, &outdated, &written, &mut instead);
         plan.fallback = Some(Fallback {
             phase: Phase::Scale,

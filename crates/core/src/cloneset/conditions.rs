@@ -80,8 +80,8 @@ pub(super) fn progress(
         .find(|condition| condition.type_ == names::PROGRESSING);
     let same_rollout = before == status.update_revision;
     let clock = old.filter(|_| same_rollout).and_then(|old| Clock::of(old, deadline));
-    if let Some(settled) = settled(status, spec) {
-        set(&mut status.conditions, settled, now, false);
+    if let Some(reached) = complete_or_paused(status, spec) {
+        set(&mut status.conditions, reached, now, false);
         return None;
     }
     let (wanted, wake) = match clock {
@@ -102,7 +102,7 @@ enum Clock {
 }
 
 impl Clock {
-    /// The clock that an earlier round started; none when the set was settled.
+    /// The clock that an earlier round started; none when there was nothing to wait for.
     fn of(condition: &CloneSetCondition, deadline: i32) -> Option<Self> {
         match condition.reason.as_str() {
             names::DEADLINE_EXCEEDED => Some(Self::RanOut),
@@ -117,7 +117,7 @@ impl Clock {
 }
 
 /// The first three rows of the table.
-fn settled(status: &CloneSetStatus, spec: &CloneSetSpec) -> Option<Wanted> {
+fn complete_or_paused(status: &CloneSetStatus, spec: &CloneSetSpec) -> Option<Wanted> {
     let replicas = spec.replicas.unwrap_or(1);
     let rolling = spec.update_strategy.rolling_update.as_ref();
     let all = [

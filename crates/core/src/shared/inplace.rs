@@ -3,7 +3,7 @@
 //! 1. [`decide`] compares two revisions and tells what would change, or why it cannot be done in place. Ask once per pair of revisions, not per Pod.
 //! 2. [`start`] turns that into the requests for one Pod: first it is made not ready, then one write brings the new revision label, the lifecycle
 //!    state, the record of the update and the first batch of containers.
-//! 3. [`settle`] is asked on every reconcile for every Pod, also for new ones and for Pods of paused workloads: it tells what to write next, if
+//! 3. [`advance`] is asked on every reconcile for every Pod, also for new ones and for Pods of paused workloads: it tells what to write next, if
 //!    anything. Everything that can go together is one request.
 //!
 //! A Pod that is updated in place takes three requests: not ready; the change; ready together with the lifecycle state. A new Pod takes two:
@@ -21,6 +21,7 @@
 //! With a grace period the first write brings everything but the change itself, which waits in an annotation until the time is over.
 //! A template that changes once more meanwhile does not shorten it: the first change is made first.
 
+mod advance;
 mod batch;
 mod change_set;
 mod decide;
@@ -29,16 +30,15 @@ mod env_refs;
 mod progress;
 mod qos;
 mod record;
-mod settle;
 mod start;
 
+pub use advance::{AdvanceOptions, Advanced, Waits, advance};
 pub(crate) use batch::priority;
 pub use change_set::{ChangeSet, RefMetadata};
 pub use decide::{Options, Reason, WhyNot, decide};
 pub(crate) use env_refs::{Reference, is_counted, reference};
 pub use progress::{Pending, is_complete, pending};
 pub use record::{Batch, Grace, LastStatus, PreCheck, State, Unreadable, grace_of, state_of};
-pub use settle::{Settled, Settlement, Waits, settle};
 pub use start::{Start, Started, start};
 
 use jiff::Timestamp;

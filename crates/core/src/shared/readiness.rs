@@ -112,8 +112,8 @@ pub fn first(pod: &Pod, now: Timestamp) -> PodChange {
 ///
 /// - `KruisePodReady` as in [`first`].
 /// - `InPlaceUpdateReady`, when the Pod was made by a workload and then orphaned or released before it got the condition: nobody else writes it.
-/// - Nothing for a new Pod of a CloneSet, which gets both from its set, together with others: see [`super::inplace::settle`].
-pub fn first_unless_settled(pod: &Pod, now: Timestamp) -> PodChange {
+/// - Nothing for a new Pod of a CloneSet, which gets both from its set, together with others: see [`super::inplace::advance`].
+pub fn first_unless_advanced(pod: &Pod, now: Timestamp) -> PodChange {
     let is_new = has_gate(pod, IN_PLACE_UPDATE_READY) && pod.status.condition(IN_PLACE_UPDATE_READY).is_none();
     if !is_new {
         return first(pod, now);

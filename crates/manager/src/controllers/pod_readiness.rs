@@ -13,7 +13,7 @@ use kruise_admission::descriptor::Controller;
 use kruise_api::pod::Pod;
 use kruise_core::shared::{
     pod_change::{Guard, PodPatch},
-    readiness::first_unless_settled,
+    readiness::first_unless_advanced,
 };
 use kruise_runtime::{
     cache::Store,
@@ -86,7 +86,7 @@ impl PodReadiness {
 
 /// What is missing of the Pod; nothing when it waits for nothing, or gets it from its workload.
 fn missing(pod: &Pod, now: Timestamp) -> Option<PodPatch> {
-    let change = first_unless_settled(pod, now);
+    let change = first_unless_advanced(pod, now);
     change.requests(pod, Guard::Version, true).into_iter().next()
 }
 

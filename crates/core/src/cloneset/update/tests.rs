@@ -385,10 +385,10 @@ fn a_round_writes_a_part_of_a_large_set_and_the_next_follows_at_once() {
     // Done with what there is to do for Pods that are under way, no other is begun in the same round.
     let under_way = pods.iter().map(|pod| pod.clone().state("PreparingNormal").build());
     observed.pods = under_way.collect();
-    let settled = plan(&observed, &env());
-    assert_eq!(settled.writes().count(), PODS_PER_ROUND);
-    assert!(updated(&settled).is_empty());
-    assert_eq!(settled.wake_after, Some(Duration::ZERO));
+    let busy = plan(&observed, &env());
+    assert_eq!(busy.writes().count(), PODS_PER_ROUND);
+    assert!(updated(&busy).is_empty());
+    assert_eq!(busy.wake_after, Some(Duration::ZERO));
 }
 
 #[test]

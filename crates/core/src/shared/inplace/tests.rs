@@ -66,8 +66,8 @@ fn begin(pod: &PodBuilder, change: &ChangeSet, env: &Env) -> Started {
     start(&pod.build(), &what, env)
 }
 
-fn workload() -> Settlement<'static> {
-    Settlement {
+fn workload() -> AdvanceOptions<'static> {
+    AdvanceOptions {
         lifecycle: None,
         has_states: true,
         at_update_revision: true,
@@ -75,8 +75,8 @@ fn workload() -> Settlement<'static> {
     }
 }
 
-fn settled(pod: &PodBuilder, time: &str) -> Settled {
-    settle(&pod.build(), &workload(), &env(time))
+fn advanced(pod: &PodBuilder, time: &str) -> Advanced {
+    advance(&pod.build(), &workload(), &env(time))
 }
 
 fn annotation_of(pod: &PodBuilder, key: &str) -> Option<String> {

@@ -108,18 +108,18 @@ fn given_a_new_pod_then_it_gets_the_condition_once() {
         let owner = json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "name": "x", "uid": "u", "controller": true}]);
         a_pod("p").with("/metadata/ownerReferences", owner)
     };
-    assert!(first_unless_settled(&owned("CloneSet").build(), now).is_empty());
+    assert!(first_unless_advanced(&owned("CloneSet").build(), now).is_empty());
     let without = owned("CloneSet").with("/spec/readinessGates", json!([{"conditionType": "KruisePodReady"}]));
-    assert!(!first_unless_settled(&without.build(), now).is_empty());
-    assert!(!first_unless_settled(&owned("StatefulSet").build(), now).is_empty());
-    assert!(!first_unless_settled(&a_pod("p").build(), now).is_empty());
+    assert!(!first_unless_advanced(&without.build(), now).is_empty());
+    assert!(!first_unless_advanced(&owned("StatefulSet").build(), now).is_empty());
+    assert!(!first_unless_advanced(&a_pod("p").build(), now).is_empty());
 }
 
 #[test]
 fn given_any_pod_then_what_nobody_else_writes_is_written() {
     let now = at("10:00:00");
     let written = |pod: &PodBuilder| -> Vec<String> {
-        let change = first_unless_settled(&pod.build(), now);
+        let change = first_unless_advanced(&pod.build(), now);
         assert!(
             change
                 .conditions

@@ -75,7 +75,7 @@ proptest! {
         let pod = a_pod("p").at("demo-x").container("a", "a:1")
             .annotation(IN_PLACE_STATE, state).annotation(IN_PLACE_GRACE, grace)
             .annotation("apps.kruise.io/runtime-containers-meta", report);
-        let _ = settled(&pod, "10:00:00");
+        let _ = advanced(&pod, "10:00:00");
         let _ = is_complete(&pod.build(), gates());
     }
 

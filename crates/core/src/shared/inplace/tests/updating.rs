@@ -54,13 +54,13 @@ fn given_a_new_image_then_three_requests_bring_it() {
     assert_eq!(started.look_again, None);
 
     let pod = pod.patched(&started.requests);
-    let waiting = settled(&pod, "10:00:01");
+    let waiting = advanced(&pod, "10:00:01");
     assert_eq!(
         (waiting.requests, waiting.waits),
         (vec![], Some(Waits::Containers(Pending::Image("a".into()))))
     );
 
-    let done = settled(&running(pod.clone(), "a", "a:2"), "10:00:05");
+    let done = advanced(&running(pod.clone(), "a", "a:2"), "10:00:05");
     assert_eq!(done.state, Some(lifecycle::State::Normal));
     assert_eq!(parts(&done.requests), [Part::Status]);
     assert_eq!(
@@ -76,15 +76,15 @@ fn given_a_new_image_then_three_requests_bring_it() {
         })
     );
     let end = running(pod, "a", "a:2").patched(&done.requests);
-    assert_eq!(settled(&end, "10:00:06"), Settled::default(), "and then nothing");
+    assert_eq!(advanced(&end, "10:00:06"), Advanced::default(), "and then nothing");
 }
 
 #[test]
 fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
     let pod = a_pod("p").at("demo-1").state("PreparingNormal").container("a", "a:1");
-    let unscheduled = settled(&pod.clone().with("/spec/nodeName", json!("")), "10:00:00");
+    let unscheduled = advanced(&pod.clone().with("/spec/nodeName", json!("")), "10:00:00");
     assert_eq!((unscheduled.requests, unscheduled.waits), (vec![], Some(Waits::Node)));
-    let scheduled = settled(&pod, "10:00:00");
+    let scheduled = advanced(&pod, "10:00:00");
     assert_eq!(scheduled.state, Some(lifecycle::State::Normal));
     let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": null, "message": null, "lastTransitionTime": "2024-05-01T10:00:00Z"});
     assert_eq!(
@@ -101,8 +101,8 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
         }]
     );
     assert_eq!(
-        settled(&pod.clone().patched(&scheduled.requests), "10:00:01"),
-        Settled::default()
+        advanced(&pod.clone().patched(&scheduled.requests), "10:00:01"),
+        Advanced::default()
     );
 
     // Nobody can hold a Pod without the gate, or one of which no container has run; and kubelet writes all the time while it starts.
@@ -111,7 +111,7 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
         pod.clone().with("/spec/readinessGates", gate),
         pod.with("/status/containerStatuses", json!([])),
     ] {
-        let first = settled(&free, "10:00:00");
+        let first = advanced(&free, "10:00:00");
         let metadata = &first.requests[0].body["metadata"];
         assert_eq!(metadata["uid"], "u-1");
         assert_eq!(metadata.get("resourceVersion"), None);
@@ -122,16 +122,16 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
 fn given_a_pre_normal_hook_then_the_conditions_do_not_wait_for_it() {
     let lifecycle: Lifecycle =
         serde_json::from_value(json!({"preNormal": {"labelsHandler": {"online": "true"}}})).unwrap();
-    let workload = Settlement {
+    let workload = AdvanceOptions {
         lifecycle: Some(&lifecycle),
         ..workload()
     };
     let pod = a_pod("p").at("demo-1").state("PreparingNormal");
-    let first = settle(&pod.build(), &workload, &env("10:00:00"));
+    let first = advance(&pod.build(), &workload, &env("10:00:00"));
     assert_eq!((first.state, parts(&first.requests)), (None, vec![Part::Status]));
     let pod = pod.patched(&first.requests);
-    assert_eq!(settle(&pod.build(), &workload, &env("10:00:01")), Settled::default());
-    let hooked = settle(&pod.label("online", "true").build(), &workload, &env("10:00:02"));
+    assert_eq!(advance(&pod.build(), &workload, &env("10:00:01")), Advanced::default());
+    let hooked = advance(&pod.label("online", "true").build(), &workload, &env("10:00:02"));
     assert_eq!(
         (hooked.state, parts(&hooked.requests)),
         (Some(lifecycle::State::Normal), vec![Part::Pod])
@@ -154,7 +154,7 @@ fn given_only_metadata_then_no_container_is_in_the_batch_and_the_pod_is_unready_
         annotation_of(&pod, IN_PLACE_STATE).unwrap(),
         r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T10:00:00Z","lastContainerStatuses":null,"containerBatchesRecord":[{"timestamp":"2024-05-01T10:00:00Z","containers":[]}]}"#
     );
-    assert_eq!(settled(&pod, "10:00:01").state, Some(lifecycle::State::Normal));
+    assert_eq!(advanced(&pod, "10:00:01").state, Some(lifecycle::State::Normal));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn given_a_pod_without_the_gate_then_it_is_not_made_unready() {
         "now this one is guarded"
     );
     let pod = running(pod.patched(&started.requests), "a", "a:2");
-    let done = settled(&pod, "10:00:05");
+    let done = advanced(&pod, "10:00:05");
     assert_eq!(
         (parts(&done.requests), done.state),
         (vec![Part::Pod], Some(lifecycle::State::Normal))
@@ -221,12 +221,12 @@ fn given_launch_priorities_then_the_next_batch_waits_until_the_one_before_is_don
     assert!(!is_complete(&pod.build(), gates()));
 
     let done = running(pod, "b", "b:2");
-    let unready = settled(&done.clone().status("b", "ready", false), "10:00:02");
+    let unready = advanced(&done.clone().status("b", "ready", false), "10:00:02");
     assert_eq!(
         (unready.requests, unready.waits),
         (vec![], Some(Waits::Ready("b".into())))
     );
-    let next = settled(&done, "10:00:03");
+    let next = advanced(&done, "10:00:03");
     assert_eq!(parts(&next.requests), [Part::Pod]);
     assert_eq!(
         next.requests[0].body["spec"],
@@ -238,7 +238,7 @@ fn given_launch_priorities_then_the_next_batch_waits_until_the_one_before_is_don
         annotation_of(&pod, IN_PLACE_STATE).unwrap(),
         r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T10:00:00Z","lastContainerStatuses":{"a":{"imageID":"sha256:a:1"},"b":{"imageID":"sha256:b:1"}},"updateImages":true,"containerBatchesRecord":[{"timestamp":"2024-05-01T10:00:00Z","containers":["b"]},{"timestamp":"2024-05-01T10:00:03Z","containers":["a"]}]}"#
     );
-    let end = settled(&running(pod, "a", "a:2"), "10:00:05");
+    let end = advanced(&running(pod, "a", "a:2"), "10:00:05");
     assert_eq!(end.state, Some(lifecycle::State::Normal));
 }
 
@@ -304,13 +304,13 @@ fn given_a_grace_period_then_the_change_waits_for_its_end() {
         now: at("10:00:20") + Duration::from_millis(300),
         ..env("10:00:20")
     };
-    let waiting = settle(&read, &workload(), &env);
+    let waiting = advance(&read, &workload(), &env);
     assert_eq!(
         (waiting.requests, waiting.waits),
         (vec![], Some(Waits::Grace(Duration::from_secs(10))))
     );
 
-    let over = settled(&pod, "10:00:30");
+    let over = advanced(&pod, "10:00:30");
     let pod = pod.patched(&over.requests);
     assert_eq!(annotation_of(&pod, IN_PLACE_GRACE), None);
     assert_eq!(pod.build().spec.template.containers[0].image, "a:2");
@@ -320,7 +320,7 @@ fn given_a_grace_period_then_the_change_waits_for_its_end() {
             && state.contains(r#""timestamp":"2024-05-01T10:00:30Z""#)
     );
     assert_eq!(
-        settled(&running(pod, "a", "a:2"), "10:00:33").state,
+        advanced(&running(pod, "a", "a:2"), "10:00:33").state,
         Some(lifecycle::State::Normal)
     );
 }
@@ -334,7 +334,7 @@ fn given_a_pod_that_was_moved_during_its_grace_then_the_waiting_change_is_droppe
     let pod = updating_pod();
     let requests = begin(&pod, &change, &env("10:00:00")).requests;
     let pod = pod.patched(&requests).at("demo-other");
-    let dropped = settled(&pod, "10:00:01");
+    let dropped = advanced(&pod, "10:00:01");
     let body = &dropped.requests[0].body;
     assert_eq!(
         body["metadata"]["annotations"],
@@ -364,7 +364,7 @@ fn given_records_that_cannot_be_read_then_the_pod_waits_for_repair() {
         for (key, value) in [(IN_PLACE_STATE, state), (IN_PLACE_GRACE, grace)] {
             pod = value.into_iter().fold(pod, |pod, value| pod.annotation(key, value));
         }
-        let found = settled(&pod, "10:00:00");
+        let found = advanced(&pod, "10:00:00");
         assert!(matches!(found.waits, Some(Waits::Repair(_))), "{found:?}");
         assert_eq!(found.requests, []);
     }
@@ -494,16 +494,16 @@ fn given_environment_from_metadata_then_the_daemon_has_to_report_it() {
 #[test]
 fn given_a_pod_of_an_old_release_then_the_missing_hash_label_comes_along() {
     let pod = a_pod("p").label("controller-revision-hash", "demo-1").ready();
-    let found = settled(&pod, "10:00:00");
+    let found = advanced(&pod, "10:00:00");
     assert_eq!(
         found.requests[0].body["metadata"]["labels"],
         json!({"pod-template-hash": "1"})
     );
-    let stateful = Settlement {
+    let stateful = AdvanceOptions {
         is_clone_set: false,
         ..workload()
     };
-    assert_eq!(settle(&pod.build(), &stateful, &env("10:00:00")).requests, []);
+    assert_eq!(advance(&pod.build(), &stateful, &env("10:00:00")).requests, []);
 }
 
 #[test]
@@ -511,7 +511,7 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let lifecycle: Lifecycle =
         serde_json::from_value(json!({"inPlaceUpdate": {"labelsHandler": {"hook": "on"}, "markPodNotReady": true}}))
             .unwrap();
-    let workload = Settlement {
+    let workload = AdvanceOptions {
         lifecycle: Some(&lifecycle),
         ..workload()
     };
@@ -537,14 +537,17 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
         &*condition.message,
         r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"}]"#
     );
-    let not_at = Settlement {
+    let not_at = AdvanceOptions {
         at_update_revision: false,
         ..workload
     };
-    assert_eq!(settle(&waiting.build(), &not_at, &env("10:00:01")), Settled::default());
+    assert_eq!(
+        advance(&waiting.build(), &not_at, &env("10:00:01")),
+        Advanced::default()
+    );
 
     // Rolled back meanwhile, with the hook still on: Normal, and no longer held (the original forgets that).
-    let back = settle(&waiting.build(), &workload, &env("10:00:02"));
+    let back = advance(&waiting.build(), &workload, &env("10:00:02"));
     assert_eq!(
         (back.state, parts(&back.requests)),
         (Some(lifecycle::State::Normal), vec![Part::Status, Part::Pod])
@@ -562,7 +565,7 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let released = waiting.label("hook", "off");
     let requests = begin(&released, &one_image(), &env("10:00:03")).requests;
     let updated = running(released.patched(&requests), "a", "a:2");
-    let done = settle(&updated.build(), &workload, &env("10:00:06"));
+    let done = advance(&updated.build(), &workload, &env("10:00:06"));
     assert_eq!(
         (done.state, parts(&done.requests)),
         (Some(lifecycle::State::Updated), vec![Part::Status, Part::Pod])
@@ -570,10 +573,10 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let updated = updated.patched(&done.requests);
     assert!(updated.build().status.is_true("KruisePodReady") && updated.build().status.is_true("InPlaceUpdateReady"));
     assert_eq!(
-        settle(&updated.build(), &workload, &env("10:00:07")),
-        Settled::default()
+        advance(&updated.build(), &workload, &env("10:00:07")),
+        Advanced::default()
     );
-    let rehooked = settle(&updated.label("hook", "on").build(), &workload, &env("10:00:08"));
+    let rehooked = advance(&updated.label("hook", "on").build(), &workload, &env("10:00:08"));
     assert_eq!(rehooked.state, Some(lifecycle::State::Normal));
 }
 
@@ -590,7 +593,7 @@ fn given_a_crash_after_any_request_then_the_update_ends_the_same() {
             pod = pod.patched(&again);
         }
         let pod = running(pod, "a", "a:2");
-        let end = settled(&pod, "10:00:05");
+        let end = advanced(&pod, "10:00:05");
         let pod = pod.patched(&end.requests).build();
         assert_eq!(
             pod.metadata.label("lifecycle.apps.kruise.io/state"),

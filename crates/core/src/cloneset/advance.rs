@@ -9,12 +9,12 @@ use super::member::Member;
 use super::snapshot::Snapshot;
 use super::update::PODS_PER_ROUND;
 use crate::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Why};
-use crate::shared::inplace::{self, Settlement, Waits};
+use crate::shared::inplace::{self, AdvanceOptions, Waits};
 use crate::shared::lifecycle::State;
 
-/// What settling Pods has come to.
+/// What advancing Pods has come to.
 #[derive(Debug, Default)]
-pub(super) struct SettledPods<'r> {
+pub(super) struct AdvancedPods<'r> {
     /// Pods that are written.
     pub(super) written: BTreeSet<&'r str>,
     /// The first Pod that cannot go on, and why.
@@ -22,19 +22,19 @@ pub(super) struct SettledPods<'r> {
 }
 
 /// Plans what these Pods need. `updates` is how many Pods are to be updated; negative when Pods go back.
-pub(super) fn settle<'r>(
+pub(super) fn advance<'r>(
     snapshot: &'r Snapshot<'_>,
     updates: i64,
     these: impl Fn(&str) -> bool,
     plan: &mut Plan,
-) -> SettledPods<'r> {
+) -> AdvancedPods<'r> {
     let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
     let mut waiting = Waiting::default();
-    let mut settled = SettledPods::default();
+    let mut advanced = AdvancedPods::default();
     let env = snapshot.in_place_env();
     let updates = if is_on_delete(&snapshot.set.spec) { 0 } else { updates };
     for member in snapshot.members.iter().filter(|member| these(member.name())) {
-        if settled.written.len() == PODS_PER_ROUND {
+        if advanced.written.len() == PODS_PER_ROUND {
             break;
         }
         // A Pod that waits for an update is let go when it is where others are going, or when nobody goes anywhere.
@@ -43,26 +43,26 @@ pub(super) fn settle<'r>(
             1 => member.is_updated,
             _ => !member.is_updated,
         };
-        let settlement = Settlement {
+        let options = AdvanceOptions {
             lifecycle: snapshot.lifecycle(),
             has_states: true,
             at_update_revision: belongs,
             is_clone_set: true,
         };
-        let next = inplace::settle(member.pod, &settlement, &env);
+        let next = inplace::advance(member.pod, &options, &env);
         let chain: Chain = next
             .requests
             .into_iter()
             .map(|request| Action::patch_pod(member.pod, request).into())
             .collect();
         if !chain.writes.is_empty() {
-            settled.written.insert(member.name());
+            advanced.written.insert(member.name());
         }
         let stays = next.state.is_none();
         step.push(chain);
         if let Some(Waits::Repair(unreadable)) = &next.waits {
             let failure = format!("pod {}: {unreadable}", member.name());
-            settled.failure.get_or_insert(failure);
+            advanced.failure.get_or_insert(failure);
         }
         if let Some(Waits::Grace(rest)) = &next.waits {
             plan.wake(*rest);
@@ -71,7 +71,7 @@ pub(super) fn settle<'r>(
     }
     plan.push(step);
     waiting.explain(plan, snapshot);
-    settled
+    advanced
 }
 
 /// Pods by what they wait for.

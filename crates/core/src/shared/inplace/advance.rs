@@ -23,7 +23,7 @@ use crate::shared::{lifecycle, readiness, revision};
 
 /// What is known about the Pod's workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Settlement<'a> {
+pub struct AdvanceOptions<'a> {
     /// The hooks.
     pub lifecycle: Option<&'a Lifecycle>,
     /// Whether Pods of this workload have lifecycle states that follow an update (CloneSet, StatefulSet).
@@ -36,7 +36,7 @@ pub struct Settlement<'a> {
 
 /// What a Pod needs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settled {
+pub struct Advanced {
     /// Requests to send, in order; none when the Pod is as it should be, or waits.
     pub requests: Vec<PodPatch>,
     /// The lifecycle state that these requests bring.
@@ -60,7 +60,7 @@ pub enum Waits {
     Repair(Unreadable),
 }
 
-impl Settled {
+impl Advanced {
     fn wait(waits: Waits) -> Self {
         Self {
             waits: Some(waits),
@@ -77,12 +77,12 @@ impl Settled {
 }
 
 /// What a Pod needs next.
-pub fn settle(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
-    if is_settled(pod, workload) {
-        return Settled::default();
+pub fn advance(pod: &Pod, workload: &AdvanceOptions<'_>, env: &Env) -> Advanced {
+    if needs_nothing(pod, workload) {
+        return Advanced::default();
     }
     match (grace_of(pod), state_of(pod)) {
-        (Err(unreadable), _) | (Ok(None), Err(unreadable)) => Settled::wait(Waits::Repair(unreadable)),
+        (Err(unreadable), _) | (Ok(None), Err(unreadable)) => Advanced::wait(Waits::Repair(unreadable)),
         (Ok(Some(grace)), state) => end_of_grace(pod, &grace, state, env),
         (Ok(None), Ok(None)) => finish(pod, workload, env),
         (Ok(None), Ok(Some(state))) => proceed(pod, state, workload, env),
@@ -90,7 +90,7 @@ pub fn settle(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
 }
 
 /// Most Pods need nothing most of the time: a quick look that reads no records.
-fn is_settled(pod: &Pod, workload: &Settlement<'_>) -> bool {
+fn needs_nothing(pod: &Pod, workload: &AdvanceOptions<'_>) -> bool {
     let keys = [annotation::IN_PLACE_STATE, annotation::IN_PLACE_STATE_OLD];
     let mut records = keys.iter().filter_map(|key| pod.metadata.annotation(key));
     is_marked_ready(pod)
@@ -103,27 +103,27 @@ fn is_settled(pod: &Pod, workload: &Settlement<'_>) -> bool {
 /// How the fields of a record begin that have what is left for later batches.
 const LEFT_FOR_LATER: &str = "\"nextContainer";
 
-fn lacks_hash(pod: &Pod, workload: &Settlement<'_>) -> bool {
+fn lacks_hash(pod: &Pod, workload: &AdvanceOptions<'_>) -> bool {
     let labelled = pod.metadata.label(label::POD_TEMPLATE_HASH).is_some();
     workload.is_clone_set && !labelled && !revision::of_pod(pod).is_empty()
 }
 
-fn end_of_grace(pod: &Pod, grace: &Grace, state: Result<Option<State>, Unreadable>, env: &Env) -> Settled {
+fn end_of_grace(pod: &Pod, grace: &Grace, state: Result<Option<State>, Unreadable>, env: &Env) -> Advanced {
     let state = match state {
         Ok(Some(state)) => state,
         Ok(None) => {
-            return Settled::wait(Waits::Repair(Unreadable {
+            return Advanced::wait(Waits::Repair(Unreadable {
                 key: annotation::IN_PLACE_STATE,
                 reason: "it is missing although a change waits for its grace period".to_owned(),
             }));
         }
-        Err(unreadable) => return Settled::wait(Waits::Repair(unreadable)),
+        Err(unreadable) => return Advanced::wait(Waits::Repair(unreadable)),
     };
     let mut write = PodChange::default();
     if !revision::is_at(pod, &grace.revision) {
         // Somebody moved the Pod to another revision; the update starts over.
         remove_grace(pod, &mut write);
-        return Settled::write(write, pod, env);
+        return Advanced::write(write, pod, env);
     }
     let since = state
         .update_timestamp
@@ -132,24 +132,24 @@ fn end_of_grace(pod: &Pod, grace: &Grace, state: Result<Option<State>, Unreadabl
     let elapsed = since.map_or(SignedDuration::MAX, |since| env.now.duration_since(since));
     let remaining = SignedDuration::from_secs(grace.grace_seconds.into()).saturating_sub(elapsed);
     if remaining.is_positive() {
-        return Settled::wait(Waits::Grace(whole_seconds(remaining)));
+        return Advanced::wait(Waits::Grace(whole_seconds(remaining)));
     }
     match grace.change() {
         Ok(change) => write = batch::apply(pod, &change, state, env.now),
-        Err(unreadable) => return Settled::wait(Waits::Repair(unreadable)),
+        Err(unreadable) => return Advanced::wait(Waits::Repair(unreadable)),
     }
     remove_grace(pod, &mut write);
-    Settled::write(write, pod, env)
+    Advanced::write(write, pod, env)
 }
 
-fn proceed(pod: &Pod, state: State, workload: &Settlement<'_>, env: &Env) -> Settled {
+fn proceed(pod: &Pod, state: State, workload: &AdvanceOptions<'_>, env: &Env) -> Advanced {
     if let Some(pending) = pending(pod, &state, env.gates) {
-        let mut settled = Settled::wait(Waits::Containers(pending));
+        let mut advanced = Advanced::wait(Waits::Containers(pending));
         // Its lifecycle may go on nevertheless.
         let (change, state) = lifecycle_change(pod, workload, env);
-        settled.requests = change.requests(pod, Guard::Version, env.has_resize);
-        settled.state = state;
-        return settled;
+        advanced.requests = change.requests(pod, Guard::Version, env.has_resize);
+        advanced.state = state;
+        return advanced;
     }
     if !state.has_next() {
         return finish(pod, workload, env);
@@ -161,21 +161,21 @@ fn proceed(pod: &Pod, state: State, workload: &Settlement<'_>, env: &Env) -> Set
         statuses.any(|status| status.name == name && status.ready)
     };
     if let Some(name) = required.find(|name| !is_ready(name)) {
-        return Settled::wait(Waits::Ready(name.clone()));
+        return Advanced::wait(Waits::Ready(name.clone()));
     }
     let next = state.next();
-    Settled::write(batch::apply(pod, &next, state, env.now), pod, env)
+    Advanced::write(batch::apply(pod, &next, state, env.now), pod, env)
 }
 
 /// Nothing is under way: the Pod may be ready.
-fn finish(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
+fn finish(pod: &Pod, workload: &AdvanceOptions<'_>, env: &Env) -> Advanced {
     let (mut change, state) = lifecycle_change(pod, workload, env);
     let is_new = pod.status.condition(IN_PLACE_UPDATE_READY).is_none();
     if is_new && pod.spec.node_name.is_empty() && workload.is_clone_set {
-        let mut settled = Settled::write(change, pod, env);
-        settled.state = state;
-        settled.waits = Some(Waits::Node);
-        return settled;
+        let mut advanced = Advanced::write(change, pod, env);
+        advanced.state = state;
+        advanced.waits = Some(Waits::Node);
+        return advanced;
     }
     if readiness::has_gate(pod, IN_PLACE_UPDATE_READY) && !is_marked_ready(pod) {
         let ready = readiness::ready_since(env.now);
@@ -194,7 +194,7 @@ fn finish(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> Settled {
     } else {
         Guard::Version
     };
-    Settled {
+    Advanced {
         requests: change.requests(pod, guard, env.has_resize),
         state,
         waits: None,
@@ -214,7 +214,7 @@ fn is_marked_ready(pod: &Pod) -> bool {
     })
 }
 
-fn lifecycle_change(pod: &Pod, workload: &Settlement<'_>, env: &Env) -> (PodChange, Option<lifecycle::State>) {
+fn lifecycle_change(pod: &Pod, workload: &AdvanceOptions<'_>, env: &Env) -> (PodChange, Option<lifecycle::State>) {
     let mut change = PodChange::default();
     let mut next = None;
     if workload.has_states {
