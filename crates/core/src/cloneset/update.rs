@@ -93,11 +93,11 @@ pub(super) fn update(
     if diff.update == 0 {
         return None;
     }
-    let mut walk = Walk::new(snapshot, diff);
+    let mut budget = UpdateBudget::new(snapshot, diff);
     let candidates = snapshot
         .members
         .iter()
-        .filter(|member| walk.is_candidate(member))
+        .filter(|member| budget.is_candidate(member))
         .collect();
     let wanted = usize::try_from(diff.update.unsigned_abs()).unwrap_or(usize::MAX);
     let mut ordered: Vec<&Member<'_>> = ordered(candidates, &snapshot.members, rolling)
@@ -108,12 +108,12 @@ pub(super) fn update(
     let count = ordered.len();
     let chosen = ordered
         .into_iter()
-        .take_while(|member| !written.contains(member.name()) && walk.takes(member));
+        .take_while(|member| !written.contains(member.name()) && budget.try_take(member));
     let mut chosen: Vec<&Member<'_>> = chosen.collect();
     if chosen.len() < count {
         plan.why.push(Why::UpdateBudget {
             allowed: diff.update_unavailable as i32,
-            unavailable: walk.unavailable as i32,
+            unavailable: budget.unavailable as i32,
             waiting: (count - chosen.len()) as i32,
         });
     }
@@ -121,7 +121,7 @@ pub(super) fn update(
         chosen.truncate(rest);
         plan.wake(Duration::ZERO);
     }
-    Writes::new(snapshot, walk.target).all(&chosen, plan)
+    Writes::new(snapshot, budget.target).all(&chosen, plan)
 }
 
 /// Takes out Pods whose last update failed only just now.
@@ -141,21 +141,21 @@ fn leave_alone(candidates: &mut Vec<&Member<'_>>, snapshot: &Snapshot<'_>, plan:
     }
 }
 
-/// What the walk over the candidates remembers.
-struct Walk<'r, 'a> {
+/// What may be taken out of service for the update, and how much of it is used.
+struct UpdateBudget<'r, 'a> {
     target: &'r Revision<'a>,
-    goes_back: bool,
+    is_rollback: bool,
     limit: i64,
     unavailable: i64,
     /// Unavailable Pods at the wanted revision, and Pods taken so far.
-    on_the_way: i64,
+    updating: i64,
 }
 
-impl<'r, 'a> Walk<'r, 'a> {
+impl<'r, 'a> UpdateBudget<'r, 'a> {
     fn new(snapshot: &'r Snapshot<'a>, diff: &Diff) -> Self {
-        let goes_back = diff.update < 0;
+        let is_rollback = diff.update < 0;
         let revisions = &snapshot.revisions;
-        let target = if goes_back {
+        let target = if is_rollback {
             &revisions.current
         } else {
             &revisions.update
@@ -164,9 +164,9 @@ impl<'r, 'a> Walk<'r, 'a> {
         let arrived = |member: &&Member<'_>| revision::is_at(member.pod, target.name());
         Self {
             target,
-            goes_back,
+            is_rollback,
             limit: diff.update_unavailable,
-            on_the_way: unavailable.clone().filter(arrived).count() as i64,
+            updating: unavailable.clone().filter(arrived).count() as i64,
             unavailable: unavailable.count() as i64,
         }
     }
@@ -177,12 +177,12 @@ impl<'r, 'a> Walk<'r, 'a> {
             let grace = grace.or_else(|| member.pod.metadata.annotation(annotation::IN_PLACE_GRACE_OLD));
             member.state != State::Updated && grace.is_some_and(|grace| !grace.is_empty())
         };
-        member.is_updated == self.goes_back && !member.is_preparing_delete() && !in_grace()
+        member.is_updated == self.is_rollback && !member.is_preparing_delete() && !in_grace()
     }
 
-    /// Takes one more, if the budget allows it.
-    fn takes(&mut self, member: &Member<'_>) -> bool {
-        if self.on_the_way >= self.limit {
+    /// Takes one more, if there is room.
+    fn try_take(&mut self, member: &Member<'_>) -> bool {
+        if self.updating >= self.limit {
             return false;
         }
         if member.is_available() {
@@ -191,7 +191,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             }
             self.unavailable += 1;
         }
-        self.on_the_way += 1;
+        self.updating += 1;
         true
     }
 }
