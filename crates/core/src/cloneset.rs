@@ -3,7 +3,7 @@
 //! [`plan`] looks at a set once and says what to do now. In this order:
 //!
 //! 1. Claims of Pods that live are taken back from them, Pods that no longer match the selector are let go, and claims that no Pod
-//!    needs are given up ([`claims`]).
+//!    needs are cleaned up ([`claims`]).
 //! 2. The template gets its revision ([`revisions`]).
 //! 3. Images are pulled ahead of the update, if that is wanted ([`pre_download`]).
 //! 4. Pods that are on their way somewhere get what they need to go on ([`advance`]): what follows may fail, now and again.
@@ -113,7 +113,7 @@ fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     }
     plan.push(released);
     if !snapshot.reuses_claims() {
-        claims::give_up(
+        claims::clean_up_unused(
             plan,
             &snapshot.claims,
             &snapshot.pods_by_id(),
@@ -124,7 +124,7 @@ fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     snapshot.revisions.store(plan);
     pre_download::pre_download(snapshot, plan);
     let failure = scale_or_update(snapshot, plan);
-    claims::take_back(snapshot, plan);
+    claims::reclaim(snapshot, plan);
     let in_use = snapshot.members.iter().map(|member| revision::of_pod(member.pod));
     let limit = snapshot
         .set
@@ -151,7 +151,7 @@ fn stand_still(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
             .all(|head| &*head.metadata.name != pod)
     };
     let failure = advance(snapshot, Outdated::of(snapshot).updates(), is_readable, plan).failure;
-    claims::take_back(snapshot, plan);
+    claims::reclaim(snapshot, plan);
     failure
 }
 

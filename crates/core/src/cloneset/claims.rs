@@ -27,7 +27,7 @@ use crate::shared::pod_change::whole_seconds;
 use crate::shared::revision::Owner;
 
 /// How long a claim without a Pod is left alone after it was made.
-const YOUNG: SignedDuration = SignedDuration::from_secs(30);
+const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The instance id that pairs a Pod with its claims.
 pub(super) fn instance_id(meta: &Meta) -> Option<&str> {
@@ -93,9 +93,9 @@ pub(super) fn delete(claim: &Meta) -> Write {
     Write::from(Action::delete(ObjectKind::PersistentVolumeClaim, claim)).or_else(failed)
 }
 
-/// Gives up claims that no active Pod needs. `pods` are all Pods of the set by instance id, with whether they are
+/// Cleans up claims that no active Pod needs. `pods` are all Pods of the set by instance id, with whether they are
 /// active.
-pub(super) fn give_up(
+pub(super) fn clean_up_unused(
     plan: &mut Plan,
     claims: &Claims<'_>,
     pods: &BTreeMap<&str, (&Pod, bool)>,
@@ -108,10 +108,10 @@ pub(super) fn give_up(
             Some((_, true)) => {}
             Some((pod, false)) => metas
                 .iter()
-                .for_each(|claim| step.push(Chain::of(hand_over(claim, pod, set)))),
+                .for_each(|claim| step.push(Chain::of(transfer_to_pod(claim, pod, set)))),
             None => {
                 for claim in metas {
-                    match young_for(claim, now) {
+                    match remaining_grace(claim, now) {
                         Some(rest) => plan.wake(rest),
                         None => step.push(Chain::of(delete(claim))),
                     }
@@ -124,7 +124,7 @@ pub(super) fn give_up(
 
 /// Takes back the claims of Pods that were to be deleted and live on. It comes first and holds up nothing: whatever else fails,
 /// nobody's volume may go with a Pod that is meant to stay.
-pub(super) fn take_back(snapshot: &Snapshot<'_>, plan: &mut Plan) {
+pub(super) fn reclaim(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     if snapshot.pods_claims.by_id.is_empty() {
         return;
     }
@@ -137,21 +137,21 @@ pub(super) fn take_back(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     let stays = |pod: &&Pod| is_active(pod) && !deleted.contains(&*pod.metadata.name);
     for pod in snapshot.all_pods().filter(stays) {
         for claim in snapshot.pods_claims.of_pod(&pod.metadata) {
-            step.push(Chain::of(give_back(claim, pod, &snapshot.owner)));
+            step.push(Chain::of(transfer_to_set(claim, pod, &snapshot.owner)));
         }
     }
     plan.push_first(step);
 }
 
 /// How much longer a claim is left alone because it is young.
-fn young_for(claim: &Meta, now: Timestamp) -> Option<Duration> {
+fn remaining_grace(claim: &Meta, now: Timestamp) -> Option<Duration> {
     let age = now.duration_since(claim.creation_timestamp?.timestamp());
-    let rest = YOUNG - age;
+    let rest = GRACE - age;
     (rest.is_positive() && !age.is_negative()).then(|| whole_seconds(rest))
 }
 
 /// Makes a Pod the owner of a claim, instead of the set: it goes with the Pod.
-pub(super) fn hand_over(claim: &Meta, pod: &Pod, set: &Uid) -> Write {
+pub(super) fn transfer_to_pod(claim: &Meta, pod: &Pod, set: &Uid) -> Write {
     let owner = json!({
         "apiVersion": ObjectKind::Pod.api_version(), "kind": "Pod", "name": pod.metadata.name,
         "uid": pod.metadata.uid.to_string(), "controller": true, "blockOwnerDeletion": true,
@@ -169,7 +169,7 @@ pub(super) fn hand_over(claim: &Meta, pod: &Pod, set: &Uid) -> Write {
 }
 
 /// Makes the set the owner of a claim, instead of the Pod.
-fn give_back(claim: &Meta, pod: &Pod, set: &Owner) -> Write {
+fn transfer_to_set(claim: &Meta, pod: &Pod, set: &Owner) -> Write {
     let owners = json!([without_owner(&pod.metadata.uid), set.reference()]);
     let patch = json!({ "metadata": { "ownerReferences": owners } });
     let target = Target::of(ObjectKind::PersistentVolumeClaim, claim);

@@ -40,7 +40,7 @@ use kruise_api::gates::Gate;
 
 /// Plans the creation and deletion of Pods. True when there is something to do.
 pub(super) fn scale(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
-    if bring_back(snapshot, plan) {
+    if cancel_preparing_delete(snapshot, plan) {
         return true;
     }
     let diff = diff(snapshot, &snapshot.members);
@@ -123,7 +123,7 @@ pub(super) fn deleted_at_once<'r>(snapshot: &Snapshot<'_>, members: &[&'r Member
 }
 
 /// Step 1.
-fn bring_back(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
+fn cancel_preparing_delete(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
     let going = snapshot
         .members
         .iter()
@@ -140,7 +140,7 @@ fn bring_back(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
         if needed <= 0 {
             break;
         }
-        if let Some(change) = lifecycle::bring_back(member.pod, snapshot.lifecycle(), snapshot.env.now) {
+        if let Some(change) = lifecycle::cancel_preparing_delete(member.pod, snapshot.lifecycle(), snapshot.env.now) {
             step.push(snapshot.change(member.pod, change, Guard::Version));
             needed -= 1;
         }
@@ -354,10 +354,10 @@ pub(super) fn removal(snapshot: &Snapshot<'_>, member: &Member<'_>) -> Chain {
         Preconditions::unchanged(meta)
     };
     let claims = snapshot.claims.of_pod(meta);
-    let handed_over = claims.iter().filter(|_| snapshot.reuses_claims());
+    let transferred = claims.iter().filter(|_| snapshot.reuses_claims());
     let all = claims.iter().chain(snapshot.pods_claims.of_pod(meta));
-    handed_over
-        .map(|claim| claims::hand_over(claim, member.pod, &snapshot.uid))
+    transferred
+        .map(|claim| claims::transfer_to_pod(claim, member.pod, &snapshot.uid))
         .chain(std::iter::once(deletion(member.pod, preconditions)))
         .chain(all.map(|claim| claims::delete(claim)))
         .collect()

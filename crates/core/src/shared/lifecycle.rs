@@ -246,7 +246,7 @@ pub fn before_delete(pod: &Pod, lifecycle: Option<&Lifecycle>, now: Timestamp) -
 
 /// What brings a Pod back that waits for its deletion. `None` when it cannot come back: it was specified for deletion, or a hook makes
 /// Pods not ready, so that somebody has already acted on its leaving.
-pub fn bring_back(pod: &Pod, lifecycle: Option<&Lifecycle>, now: Timestamp) -> Option<PodChange> {
+pub fn cancel_preparing_delete(pod: &Pod, lifecycle: Option<&Lifecycle>, now: Timestamp) -> Option<PodChange> {
     let marked = [pre_delete_hook(lifecycle), in_place_hook(lifecycle)]
         .into_iter()
         .flatten()

@@ -245,18 +245,21 @@ fn given_a_pre_delete_hook_then_deletion_waits_and_can_be_taken_back() {
         before_delete(&waiting.build(), Some(&hook), now),
         Some(PodChange::default())
     );
-    let back = bring_back(&waiting.build(), Some(&hook), now).unwrap();
+    let back = cancel_preparing_delete(&waiting.build(), Some(&hook), now).unwrap();
     assert_eq!(
         back.labels["lifecycle.apps.kruise.io/state"].as_deref(),
         Some("PreparingNormal")
     );
-    assert!(bring_back(&waiting.build(), None, now).is_some());
+    assert!(cancel_preparing_delete(&waiting.build(), None, now).is_some());
     for cannot in [&marking, &update_marking] {
-        assert_eq!(bring_back(&waiting.build(), Some(cannot), now), None);
+        assert_eq!(cancel_preparing_delete(&waiting.build(), Some(cannot), now), None);
     }
     let named = waiting.label("apps.kruise.io/specified-delete", "");
-    assert_eq!(bring_back(&named.build(), Some(&hook), now), None);
-    assert_eq!(bring_back(&a_pod("p").state("Normal").build(), Some(&hook), now), None);
+    assert_eq!(cancel_preparing_delete(&named.build(), Some(&hook), now), None);
+    assert_eq!(
+        cancel_preparing_delete(&a_pod("p").state("Normal").build(), Some(&hook), now),
+        None
+    );
 }
 
 #[test]
