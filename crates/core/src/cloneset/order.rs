@@ -22,7 +22,7 @@ pub(super) fn ordered<'r, 'a>(
     all: &'r [Member<'a>],
     rolling: Option<&RollingUpdate>,
 ) -> Vec<&'r Member<'a>> {
-    candidates.sort_by(|one, other| harm(one.pod, other.pod));
+    candidates.sort_by(|one, other| cmp_for_update(one.pod, other.pod));
     if let Some(rolling) = rolling {
         by_priority(&mut candidates, rolling.priority_strategy.as_ref(), label);
         if !rolling.scatter_strategy.is_empty() {
@@ -39,7 +39,7 @@ fn label<'m>(member: &'m &Member<'_>, key: &str) -> Option<&'m str> {
 }
 
 /// The Pod whose update harms least comes first.
-fn harm(one: &Pod, other: &Pod) -> Ordering {
+fn cmp_for_update(one: &Pod, other: &Pod) -> Ordering {
     let (ready, other_ready) = (one.status.is_true(READY), other.status.is_true(READY));
     let since = |pod: &Pod| pod.status.condition(READY).and_then(|ready| ready.last_transition_time);
     let by_time = || {
