@@ -190,12 +190,12 @@ fn scale_or_update(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
 fn write_status(snapshot: &Snapshot<'_>, failure: Option<&str>, plan: &mut Plan) {
     let now = snapshot.env.now;
     let set = snapshot.set;
-    let names = status::Names {
+    let names = status::RevisionNames {
         update: snapshot.revisions.update.name(),
         current: snapshot.revisions.current.name(),
         collisions: snapshot.revisions.collisions,
     };
-    let mut new = status::counted(set, &snapshot.members, &names);
+    let mut new = status::new_status(set, &snapshot.members, &names);
     let last: &Outcome = &snapshot.observed.last;
     let scale = last.first(Phase::Claims).or_else(|| last.first(Phase::Scale));
     let scale = scale.map(|failed| failed.message.clone());

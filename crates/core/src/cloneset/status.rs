@@ -20,7 +20,7 @@ use crate::plan::{Action, ObjectKind, Part, Patch, Preconditions, Target};
 use crate::shared::availability;
 
 /// The status with the counts of now; conditions are those of before.
-pub(super) fn counted(set: &CloneSet, members: &[Member<'_>], revisions: &Names<'_>) -> CloneSetStatus {
+pub(super) fn new_status(set: &CloneSet, members: &[Member<'_>], revisions: &RevisionNames<'_>) -> CloneSetStatus {
     let before = set.status.clone().unwrap_or_default();
     let count = |of: &dyn Fn(&Member<'_>) -> bool| members.iter().filter(|member| of(member)).count() as i32;
     let replicas = members.len() as i32;
@@ -51,7 +51,7 @@ pub(super) fn counted(set: &CloneSet, members: &[Member<'_>], revisions: &Names<
 
 /// The revisions that a status names.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Names<'a> {
+pub(super) struct RevisionNames<'a> {
     /// The one that the spec asks for.
     pub(super) update: &'a str,
     /// The one that the last finished rollout reached.
@@ -63,7 +63,7 @@ pub(super) struct Names<'a> {
 /// The write that brings the stored status to this one; none when it says nothing new.
 pub(super) fn write(set: &CloneSet, new: &CloneSetStatus) -> Option<Action> {
     let patch: Value = match &set.status {
-        Some(old) if !is_news(old, new) => return None,
+        Some(old) if !needs_update(old, new) => return None,
         Some(old) => document::changes(old, new).ok().flatten()?,
         // A status that is not there yet is written whole: fields that are zero are required.
         None => serde_json::to_value(new).ok()?,
@@ -85,19 +85,19 @@ pub(super) fn write(set: &CloneSet, new: &CloneSetStatus) -> Option<Action> {
 }
 
 /// Whether users would see a difference. Times and texts of conditions alone are none.
-fn is_news(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
+fn needs_update(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
     let scalars = |status: &CloneSetStatus| CloneSetStatus {
         conditions: Vec::new(),
         collision_count: None,
         ..status.clone()
     };
-    scalars(old) != scalars(new) || condition_news(old, new)
+    scalars(old) != scalars(new) || conditions_differ(old, new)
 }
 
 /// A condition came, went, or changed its status; of `Progressing` the reason counts too.
-fn condition_news(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
-    let said = |status: &CloneSetStatus| {
-        let mut said: Vec<(String, String, String)> = status
+fn conditions_differ(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
+    let summary = |status: &CloneSetStatus| {
+        let mut summary: Vec<(String, String, String)> = status
             .conditions
             .iter()
             .map(|condition| {
@@ -110,10 +110,10 @@ fn condition_news(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
                 (condition.type_.clone(), condition.status.to_string(), reason)
             })
             .collect();
-        said.sort();
-        said
+        summary.sort();
+        summary
     };
-    said(old) != said(new)
+    summary(old) != summary(new)
 }
 
 /// A selector as text, as `kubectl` takes it; requirements by key.

@@ -81,8 +81,8 @@ fn times_and_texts_of_conditions_alone_are_no_news() {
         }))
         .unwrap()
     };
-    assert!(!is_news(&failed("a"), &failed("b")));
-    assert!(is_news(
+    assert!(!needs_update(&failed("a"), &failed("b")));
+    assert!(needs_update(
         &CloneSetStatus {
             replicas: 1,
             ..CloneSetStatus::default()
@@ -93,8 +93,8 @@ fn times_and_texts_of_conditions_alone_are_no_news() {
         collision_count: Some(3),
         ..failed("a")
     };
-    assert!(!is_news(&failed("a"), &collided));
-    assert!(is_news(
+    assert!(!needs_update(&failed("a"), &collided));
+    assert!(needs_update(
         &failed("a"),
         &CloneSetStatus {
             observed_generation: 2,
