@@ -164,7 +164,7 @@ fn create(snapshot: &Snapshot<'_>, diff: &Diff, plan: &mut Plan) -> bool {
             limit: limit as i32,
         });
     }
-    let Places { ids, ended } = places(snapshot, usize::try_from(diff.create).unwrap_or(0), plan);
+    let Slots { ids, ended } = slots(snapshot, usize::try_from(diff.create).unwrap_or(0), plan);
     let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::GoOn);
     for pod in &ended {
         step.push(Chain::of(deletion(pod, Preconditions::unchanged(&pod.metadata))));
@@ -202,17 +202,17 @@ fn create(snapshot: &Snapshot<'_>, diff: &Diff, plan: &mut Plan) -> bool {
     true
 }
 
-/// Where new Pods go.
-struct Places<'a> {
+/// Slots of new Pods: an id, and with it a name and claims.
+struct Slots<'a> {
     /// Ids for Pods to be made now.
     ids: Vec<String>,
     /// Pods that have ended, and whose successors take over their names and claims.
     ended: Vec<&'a Pod>,
 }
 
-/// Places for new Pods. Ids whose claims wait for a Pod come first; while the old Pod of that name is still there, its place is
+/// Slots for new Pods. Ids whose claims wait for a Pod come first; while the old Pod of that name is still there, its slot is
 /// kept. A name that a Pod of somebody else has is not free.
-fn places<'a>(snapshot: &Snapshot<'a>, count: usize, plan: &mut Plan) -> Places<'a> {
+fn slots<'a>(snapshot: &Snapshot<'a>, count: usize, plan: &mut Plan) -> Slots<'a> {
     let mut taken: BTreeSet<&str> = BTreeSet::new();
     let mut active: BTreeSet<&str> = BTreeSet::new();
     let mut going: BTreeSet<&str> = BTreeSet::new();
@@ -228,7 +228,7 @@ fn places<'a>(snapshot: &Snapshot<'a>, count: usize, plan: &mut Plan) -> Places<
             ended.insert(id, pod);
         }
     }
-    let mut places = Places {
+    let mut slots = Slots {
         ids: Vec::with_capacity(count),
         ended: Vec::new(),
     };
@@ -237,26 +237,26 @@ fn places<'a>(snapshot: &Snapshot<'a>, count: usize, plan: &mut Plan) -> Places<
         let name = |id: &str| pattern::clone_set_pod(&snapshot.owner.name, id);
         let waiting: Vec<&str> = snapshot.claims.ids().filter(|id| !active.contains(id)).collect();
         let free = |id: &&str| !taken.contains(id) && !snapshot.observed.names_taken.contains(&name(id));
-        places
+        slots
             .ids
             .extend(waiting.iter().copied().filter(free).take(count).map(str::to_owned));
-        let rest = count - places.ids.len();
+        let rest = count - slots.ids.len();
         waiting
             .iter()
             .filter(|id| going.contains(*id))
             .take(rest)
             .for_each(|id| kept.push(&name(id)));
         let ended = waiting.iter().filter_map(|id| ended.get(id).copied());
-        places.ended.extend(ended.take(rest - kept.count()));
-        places.ended.iter().for_each(|pod| kept.push(&pod.metadata.name));
+        slots.ended.extend(ended.take(rest - kept.count()));
+        slots.ended.iter().for_each(|pod| kept.push(&pod.metadata.name));
     }
-    let fresh = count - places.ids.len() - kept.count();
+    let fresh = count - slots.ids.len() - kept.count();
     if !kept.is_empty() {
         plan.why.push(Why::NameTaken { pods: kept });
     }
     taken.extend(snapshot.claims.ids());
-    places.ids.extend(fresh_ids(snapshot.env.ids.clone(), &taken, fresh));
-    places
+    slots.ids.extend(fresh_ids(snapshot.env.ids.clone(), &taken, fresh));
+    slots
 }
 
 /// The id of a Pod; of one without the label, the end of its name.
