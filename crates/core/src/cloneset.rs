@@ -102,7 +102,7 @@ pub fn spreads_pods(set: &CloneSet) -> bool {
     !snapshot::spread_keys(set).is_empty()
 }
 
-/// Everything but the status. The answer is why the update cannot go on, if so.
+/// Everything but the status. Returns why the update cannot go on, if so.
 fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     if !snapshot.unreadable.is_empty() {
         return stand_still(snapshot, plan);
@@ -155,7 +155,7 @@ fn stand_still(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     failure
 }
 
-/// Advances, scales and updates Pods. The answer is why the update cannot go on, if so.
+/// Advances, scales and updates Pods. Returns why the update cannot go on, if so.
 fn scale_or_update(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     let mut scaling = Plan::default();
     let scales = scale::scale(snapshot, &mut scaling);

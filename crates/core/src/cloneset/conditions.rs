@@ -58,7 +58,7 @@ fn to_second(time: Timestamp) -> Time {
 }
 
 /// Brings `Progressing` up to date. `status` has the counts of now, `before` is the update revision that the old status
-/// named. The answer is when to look again.
+/// named. Returns when to look again.
 pub(super) fn progress(
     status: &mut CloneSetStatus,
     before: &str,

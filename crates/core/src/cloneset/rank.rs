@@ -9,7 +9,7 @@
 //! 5. the Pod in the more crowded topology domain (see below);
 //! 6. of two ready Pods the one that became ready later;
 //! 7. the one whose containers were restarted more often;
-//! 8. the younger one. And, so that the answer is always the same, by name.
+//! 8. the younger one. And, so that the order is always the same, by name.
 //!
 //! *Crowded*: without `topologySpreadConstraints` in the template, of several Pods on one node all but one rank higher
 //! than a Pod that is alone on its node. With constraints, the Pods of each domain (value of a `topologyKey`) get a rank, higher

@@ -68,7 +68,7 @@ impl Outdated {
     }
 }
 
-/// Plans the update of Pods; `written` are those that were just given what they need. The answer is why it cannot go on, if so.
+/// Plans the update of Pods; `written` are those that were just given what they need. Returns why it cannot go on, if so.
 pub(super) fn update(
     snapshot: &Snapshot<'_>,
     Outdated { diff, pods }: &Outdated,
@@ -222,7 +222,7 @@ impl<'r, 'a> Writes<'r, 'a> {
         }
     }
 
-    /// All writes. The answer is the first Pod that cannot be updated, and why; the walk ends there.
+    /// All writes. Returns the first Pod that cannot be updated, and why; the walk ends there.
     fn all(mut self, chosen: &[&'r Member<'a>], plan: &mut Plan) -> Option<String> {
         let asks = self.snapshot.env.gates.enabled(Gate::PodUnavailableBudgetUpdateGate);
         let pace = if asks { Pace::InOrder } else { Pace::Bounded };

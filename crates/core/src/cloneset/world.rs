@@ -112,7 +112,7 @@ impl World {
         self.round_of(usize::MAX)
     }
 
-    /// Rounds until nothing is written any more, nodes doing their part in between. The answer is the number of writes.
+    /// Rounds until nothing is written any more, nodes doing their part in between. Returns the number of writes.
     pub(super) fn run(&mut self) -> usize {
         let before = self.cluster.writes;
         let mut quiet = 0;
