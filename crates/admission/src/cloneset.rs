@@ -9,7 +9,7 @@ use kruise_core::{
     cloneset::{
         default::default,
         validate::{Facts, pods_to_look_up, validate as judge, with_claims},
-        version::{Sent, Version},
+        version::{Submitted, Version},
     },
     field_error::{FieldError, Path},
     json_patch::diff,
@@ -73,8 +73,8 @@ async fn check(request: &Request<'_>, context: &Context) -> Result<Verdict, Verd
 
 /// What the API server finds wrong with the Pod template. One that has not changed is not judged again: Kubernetes may have become stricter since.
 async fn template_errors(
-    new: &Sent,
-    old: Option<&Sent>,
+    new: &Submitted,
+    old: Option<&Submitted>,
     request: &Request<'_>,
     context: &Context,
 ) -> Result<Vec<FieldError>, Verdict> {
@@ -91,10 +91,10 @@ async fn template_errors(
 }
 
 /// Whether an object that is being deleted is changed in its metadata only, as its finalizers are.
-fn is_release(new: &Sent, old: &Sent) -> bool {
+fn is_release(new: &Submitted, old: &Submitted) -> bool {
     let same_spec = match (new, old) {
-        (Sent::V1alpha1(new), Sent::V1alpha1(old)) => new.spec == old.spec,
-        (Sent::V1beta1(new), Sent::V1beta1(old)) => new.spec == old.spec,
+        (Submitted::V1alpha1(new), Submitted::V1alpha1(old)) => new.spec == old.spec,
+        (Submitted::V1beta1(new), Submitted::V1beta1(old)) => new.spec == old.spec,
         _ => false,
     };
     same_spec && new.metadata().deletion_timestamp.is_some()
@@ -126,8 +126,8 @@ fn nothing() -> Verdict {
     Verdict::refuse(400, "there is no object to look at")
 }
 
-fn read(object: &RawValue, version: Version) -> Result<Sent, Verdict> {
-    Sent::read(object.get(), version).map_err(|error| Verdict::refuse(400, error.to_string()))
+fn read(object: &RawValue, version: Version) -> Result<Submitted, Verdict> {
+    Submitted::read(object.get(), version).map_err(|error| Verdict::refuse(400, error.to_string()))
 }
 
 fn fields(object: &RawValue) -> Result<Object, Verdict> {

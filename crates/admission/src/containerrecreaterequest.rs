@@ -7,7 +7,7 @@ use crate::{Context, Request, Verdict};
 use futures::future::BoxFuture;
 use kruise_api::read::from_slice;
 use kruise_core::{
-    containerrecreaterequest::admit::{self, Sent, Target},
+    containerrecreaterequest::admit::{self, Submitted, Target},
     field_error::FieldError,
     json_patch::diff,
     shared::tree::Object,
@@ -33,7 +33,7 @@ pub(crate) fn mutate<'a>(request: &'a Request<'a>, context: &'a Context) -> BoxF
 
 async fn create(request: &Request<'_>, context: &Context) -> Result<Verdict, Verdict> {
     let object = request.object.ok_or_else(nothing)?;
-    let sent: Sent = read(object)?;
+    let sent: Submitted = read(object)?;
     let errors = admit::check(&sent);
     if !errors.is_empty() {
         return Err(Verdict::refuse(400, errors.to_string()));
@@ -53,8 +53,8 @@ async fn create(request: &Request<'_>, context: &Context) -> Result<Verdict, Ver
 }
 
 fn update(request: &Request<'_>) -> Result<Verdict, Verdict> {
-    let new: Sent = read(request.object.ok_or_else(nothing)?)?;
-    let old: Sent = read(request.old_object.ok_or_else(nothing)?)?;
+    let new: Submitted = read(request.object.ok_or_else(nothing)?)?;
+    let old: Submitted = read(request.old_object.ok_or_else(nothing)?)?;
     match admit::forbidden(&new, &old, request.resource.version == "v1alpha1") {
         Some(error) => Err(Verdict::refuse(403, error.to_string())),
         None => Ok(Verdict::allow()),

@@ -16,7 +16,7 @@ use serde_json::{Value, value::RawValue};
 /// `/mutate-apps-kruise-io-imagepulljob`
 pub(crate) fn mutate_job(request: &Request<'_>, _: &Context) -> Verdict {
     let gets_finalizer = is_old_version(request) && request.operation == "CREATE";
-    complete::<imagepulljob::Sent>(request, &kruise_api::imagepulljob::KIND, |object| {
+    complete::<imagepulljob::Submitted>(request, &kruise_api::imagepulljob::KIND, |object| {
         imagepulljob::default::default(object, gets_finalizer);
     })
 }
@@ -26,7 +26,7 @@ pub(crate) fn validate_job(request: &Request<'_>, _: &Context) -> Verdict {
     judge(
         request,
         &kruise_api::imagepulljob::KIND,
-        |new, old: Option<imagepulljob::Sent>| {
+        |new, old: Option<imagepulljob::Submitted>| {
             let errors = imagepulljob::validate::validate(new);
             let forbidden = old.and_then(|old| imagepulljob::validate::forbidden(new, &old));
             match forbidden {
@@ -40,7 +40,7 @@ pub(crate) fn validate_job(request: &Request<'_>, _: &Context) -> Verdict {
 /// `/mutate-apps-kruise-io-imagelistpulljob`
 pub(crate) fn mutate_list(request: &Request<'_>, _: &Context) -> Verdict {
     let fills_given = is_old_version(request);
-    complete::<imagelistpulljob::Sent>(request, &kruise_api::imagelistpulljob::KIND, |object| {
+    complete::<imagelistpulljob::Submitted>(request, &kruise_api::imagelistpulljob::KIND, |object| {
         imagelistpulljob::default::default(object, fills_given);
     })
 }
@@ -54,7 +54,7 @@ pub(crate) fn validate_list(request: &Request<'_>, _: &Context) -> Verdict {
 
 /// `/mutate-apps-kruise-io-nodeimage`
 pub(crate) fn mutate_node(request: &Request<'_>, _: &Context) -> Verdict {
-    complete::<nodeimage::Sent>(request, &kruise_api::nodeimage::KIND, |object| {
+    complete::<nodeimage::Submitted>(request, &kruise_api::nodeimage::KIND, |object| {
         nodeimage::default::default(object, Timestamp::now());
     })
 }

@@ -32,10 +32,10 @@ use crate::shared::revision;
 use crate::shared::time_to_live;
 use crate::shared::tree::fill;
 
-/// An ImageListPullJob as a user sent it; both versions have the same shape.
+/// An ImageListPullJob as a user submitted it; both versions have the same shape.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Sent {
+pub struct Submitted {
     /// Name, labels and so on.
     pub metadata: ObjectMeta,
     /// What the user wants.

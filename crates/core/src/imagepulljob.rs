@@ -43,10 +43,10 @@ use crate::shared::time_to_live;
 use counts::Counts;
 use secrets::Secrets;
 
-/// An ImagePullJob as a user sent it; both versions have the same shape.
+/// An ImagePullJob as a user submitted it; both versions have the same shape.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Sent {
+pub struct Submitted {
     /// Name, labels and so on.
     pub metadata: ObjectMeta,
     /// What the user wants.

@@ -30,10 +30,10 @@ use serde_json::{Value, json};
 use crate::plan::{Action, Chain, Env, ObjectKind, OnFailure, Pace, Phase, Plan, Step, Target, Why};
 use crate::shared::pod_change::whole_seconds;
 
-/// A NodeImage as somebody sent it; v1beta1 only adds a word that no rule looks at.
+/// A NodeImage as somebody submitted it; v1beta1 only adds a word that no rule looks at.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Sent {
+pub struct Submitted {
     /// Name, labels and so on.
     pub metadata: ObjectMeta,
     /// The images.

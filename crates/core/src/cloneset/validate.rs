@@ -27,7 +27,7 @@ mod template;
 pub use scale::pods_to_look_up;
 pub use template::with_claims;
 
-use super::version::Sent;
+use super::version::Submitted;
 use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::{
     selector,
@@ -60,7 +60,7 @@ pub enum NamedPod {
 }
 
 /// Everything that is wrong with a CloneSet; `old` is what it was before an update.
-pub fn validate(new: &Sent, old: Option<&Sent>, facts: &Facts) -> FieldErrors {
+pub fn validate(new: &Submitted, old: Option<&Submitted>, facts: &Facts) -> FieldErrors {
     let spec = Path::new("spec");
     let mut errors = object_meta::validate(new.metadata());
     if let Some(old) = old {
@@ -80,7 +80,7 @@ pub fn validate(new: &Sent, old: Option<&Sent>, facts: &Facts) -> FieldErrors {
 
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
-fn validate_selector(new: &Sent, spec: &Path) -> Vec<FieldError> {
+fn validate_selector(new: &Submitted, spec: &Path) -> Vec<FieldError> {
     let path = spec.child("selector");
     let given = new.selector();
     let mut errors = well_formed::validate(given, &path);

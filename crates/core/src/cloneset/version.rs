@@ -1,6 +1,6 @@
-//! A CloneSet in the version in which a user sent it.
+//! A CloneSet in the version in which a user submitted it.
 //!
-//! The two versions say the same at different places; [`Sent`] is one look at both, with the places as the user knows them.
+//! The two versions say the same at different places; [`Submitted`] is one look at both, with the places as the user knows them.
 
 use crate::field_error::Path;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -35,9 +35,9 @@ impl Version {
     }
 }
 
-/// A CloneSet as it was sent.
+/// A CloneSet as it was submitted.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Sent {
+pub enum Submitted {
     V1alpha1(Box<v1alpha1::CloneSet>),
     V1beta1(Box<v1beta1::CloneSet>),
 }
@@ -56,7 +56,7 @@ pub(super) struct Rolling<'a> {
     pub(super) in_place: Option<&'a InPlaceUpdateStrategy>,
 }
 
-impl Sent {
+impl Submitted {
     /// Reads a CloneSet. Pod and claim templates are not looked into.
     pub fn read(json: &str, version: Version) -> Result<Self, ReadError> {
         Ok(match version {

@@ -23,10 +23,10 @@ use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::tree::{Object, child_or_new, fill};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// A request as a user sent it; the spec is the same in both versions.
+/// A request as a user submitted it; the spec is the same in both versions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Sent {
+pub struct Submitted {
     /// Name, labels and so on.
     pub metadata: ObjectMeta,
     /// What the user wants.
@@ -37,7 +37,7 @@ pub struct Sent {
 const SHORTEST_DEADLINE: i64 = 3;
 
 /// What is wrong with a new request, without a look at the Pod.
-pub fn check(new: &Sent) -> FieldErrors {
+pub fn check(new: &Submitted) -> FieldErrors {
     let spec = Path::new("spec");
     let mut errors = FieldErrors::default();
     if new.spec.pod_name.is_empty() {
@@ -213,7 +213,7 @@ fn note(container: &mut Object, name: &str, pod: &Value, at: &Path) -> Result<()
 }
 
 /// Why a request may not be changed like this. `has_annotations`: v1alpha1 keeps in an annotation since when the Pod is held not ready.
-pub fn forbidden(new: &Sent, old: &Sent, has_annotations: bool) -> Option<FieldError> {
+pub fn forbidden(new: &Submitted, old: &Submitted, has_annotations: bool) -> Option<FieldError> {
     if new.spec != old.spec {
         return Some(FieldError::forbidden(
             &Path::new("spec"),
@@ -221,8 +221,9 @@ pub fn forbidden(new: &Sent, old: &Sent, has_annotations: bool) -> Option<FieldE
         ));
     }
     let at = Path::new("metadata");
-    let labels = |sent: &Sent, key: &str| {
-        sent.metadata
+    let labels = |submitted: &Submitted, key: &str| {
+        submitted
+            .metadata
             .labels
             .as_ref()
             .and_then(|labels| labels.get(key).cloned())
@@ -234,8 +235,9 @@ pub fn forbidden(new: &Sent, old: &Sent, has_annotations: bool) -> Option<FieldE
         }
     }
     let key = annotation::CRR_UNREADY_ACQUIRED;
-    let held = |sent: &Sent| {
-        sent.metadata
+    let held = |submitted: &Submitted| {
+        submitted
+            .metadata
             .annotations
             .as_ref()
             .and_then(|all| all.get(key).cloned())

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Sent;
+use super::Submitted;
 use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::image_pull::{self, Rules, validate_image};
 use crate::shared::validate::object_meta;
@@ -15,7 +15,7 @@ use crate::shared::validate::object_meta;
 const MOST: usize = 255;
 
 /// Everything that is wrong with a job.
-pub fn validate(new: &Sent) -> FieldErrors {
+pub fn validate(new: &Submitted) -> FieldErrors {
     let at = Path::new("spec").child("images");
     let mut errors = object_meta::validate(&new.metadata);
     let images = &new.spec.images;

@@ -4,13 +4,13 @@
 //! - A deadline leaves time for at least one attempt.
 //! - The Secrets cannot be changed later: nodes may hold their copies already.
 
-use super::Sent;
+use super::Submitted;
 use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::image_pull::{self, Rules, TIMEOUT_SECONDS, validate_image};
 use crate::shared::validate::object_meta;
 
 /// Everything that is wrong with a job.
-pub fn validate(new: &Sent) -> FieldErrors {
+pub fn validate(new: &Submitted) -> FieldErrors {
     let spec = Path::new("spec");
     let mut errors = object_meta::validate(&new.metadata);
     let at = spec.child("image");
@@ -38,7 +38,7 @@ pub fn validate(new: &Sent) -> FieldErrors {
 }
 
 /// Why a job may not be changed like this.
-pub fn forbidden(new: &Sent, old: &Sent) -> Option<FieldError> {
+pub fn forbidden(new: &Submitted, old: &Submitted) -> Option<FieldError> {
     let at = Path::new("spec").child("pullSecrets");
     (new.spec.pull_secrets != old.spec.pull_secrets)
         .then(|| FieldError::forbidden(&at, "spec.pullSecrets is immutable"))

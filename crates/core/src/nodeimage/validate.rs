@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use kruise_api::nodeimage::ImageTagSpec;
 
-use super::Sent;
+use super::Submitted;
 use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::validate::object_meta;
 
@@ -15,7 +15,7 @@ use crate::shared::validate::object_meta;
 const MOST: usize = 256;
 
 /// Everything that is wrong with a NodeImage.
-pub fn validate(new: &Sent) -> FieldErrors {
+pub fn validate(new: &Submitted) -> FieldErrors {
     let at = Path::new("spec").child("images");
     let mut errors = object_meta::validate(&new.metadata);
     let images = &new.spec.images;

@@ -3,7 +3,7 @@
 use kruise_api::gates::{Gate, Gates};
 use kruise_core::cloneset::default::default;
 use kruise_core::cloneset::validate::{Facts, NamedPod, validate};
-use kruise_core::cloneset::version::{Sent, Version};
+use kruise_core::cloneset::version::{Submitted, Version};
 use kruise_core::field_error::FieldErrors;
 use kruise_core::shared::tree::Object;
 use serde::Deserialize;
@@ -82,8 +82,8 @@ pub(crate) fn object(value: &Value) -> Object {
     value.as_object().unwrap().clone()
 }
 
-pub(crate) fn read(value: &Value, version: Version) -> Result<Sent, String> {
-    Sent::read(&value.to_string(), version).map_err(|error| error.to_string())
+pub(crate) fn read(value: &Value, version: Version) -> Result<Submitted, String> {
+    Submitted::read(&value.to_string(), version).map_err(|error| error.to_string())
 }
 
 /// A CloneSet, completed.

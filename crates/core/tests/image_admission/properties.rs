@@ -2,7 +2,7 @@
 
 use crate::defaults::completed;
 use kruise_api::read::from_value;
-use kruise_core::containerrecreaterequest::admit::{Sent, Target, check, complete};
+use kruise_core::containerrecreaterequest::admit::{Submitted, Target, check, complete};
 use kruise_core::{imagelistpulljob, imagepulljob, nodeimage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -63,16 +63,16 @@ proptest! {
             let once = completed(kind, &object, is_old, true);
             prop_assert_eq!(&completed(kind, &once, is_old, true), &once);
         }
-        if let Ok(job) = from_value::<imagepulljob::Sent>(&object) {
+        if let Ok(job) = from_value::<imagepulljob::Submitted>(&object) {
             let _ = imagepulljob::validate::validate(&job).to_string();
         }
-        if let Ok(job) = from_value::<imagelistpulljob::Sent>(&object) {
+        if let Ok(job) = from_value::<imagelistpulljob::Submitted>(&object) {
             let _ = imagelistpulljob::validate::validate(&job).to_string();
         }
-        if let Ok(images) = from_value::<nodeimage::Sent>(&object) {
+        if let Ok(images) = from_value::<nodeimage::Submitted>(&object) {
             let _ = nodeimage::validate::validate(&images).to_string();
         }
-        if let Ok(request) = from_value::<Sent>(&object) {
+        if let Ok(request) = from_value::<Submitted>(&object) {
             let _ = check(&request).to_string();
         }
         if let Ok(target) = Target::of("a", Some(&json!({"spec": {"nodeName": "n"}, "status": pod}))) {

@@ -2,7 +2,7 @@
 
 use crate::verdicts::{Case, Refusal};
 use kruise_api::read::from_value;
-use kruise_core::containerrecreaterequest::admit::{Sent, Target, check, complete, forbidden, no_node};
+use kruise_core::containerrecreaterequest::admit::{Submitted, Target, check, complete, forbidden, no_node};
 use serde_json::{Value, json};
 
 /// A request as it is stored, or why it is refused.
@@ -13,7 +13,7 @@ fn admitted(
     node: Option<&Value>,
     version: &str,
 ) -> Result<Value, (u16, String)> {
-    let new: Sent = from_value(object).map_err(|error| (400, error.to_string()))?;
+    let new: Submitted = from_value(object).map_err(|error| (400, error.to_string()))?;
     if let Some(old) = old {
         let refused = forbidden(&new, &from_value(old).unwrap(), version == "v1alpha1");
         return refused.map_or_else(|| Ok(object.clone()), |error| Err((403, error.to_string())));

@@ -44,11 +44,11 @@ fn judged(kind: &str, case: &Case) -> Refusal {
     let unreadable = |error: kruise_api::read::ReadError| Some((400, error.to_string()));
     match kind {
         "ImagePullJob" => {
-            let new: imagepulljob::Sent = match from_value(&object) {
+            let new: imagepulljob::Submitted = match from_value(&object) {
                 Ok(new) => new,
                 Err(error) => return unreadable(error),
             };
-            let old: Option<imagepulljob::Sent> = case.old.as_ref().map(|old| from_value(old).unwrap());
+            let old: Option<imagepulljob::Submitted> = case.old.as_ref().map(|old| from_value(old).unwrap());
             let forbidden = old.and_then(|old| imagepulljob::validate::forbidden(&new, &old));
             told(&imagepulljob::validate::validate(&new)).or(forbidden.map(|error| (403, error.to_string())))
         }
@@ -116,7 +116,8 @@ fn given_many_images_then_256_are_enough() {
         let images: serde_json::Map<String, Value> = (0..count)
             .map(|n| (format!("image-{n}"), json!({"tags": []})))
             .collect();
-        let new: nodeimage::Sent = from_value(&json!({"metadata": {"name": "a"}, "spec": {"images": images}})).unwrap();
+        let new: nodeimage::Submitted =
+            from_value(&json!({"metadata": {"name": "a"}, "spec": {"images": images}})).unwrap();
         let errors = nodeimage::validate::validate(&new);
         assert_eq!(!errors.is_empty(), refused, "{errors}");
         if refused {

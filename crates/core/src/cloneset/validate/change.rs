@@ -1,6 +1,6 @@
 //! What may change, once there is a CloneSet.
 
-use super::super::version::{Sent, Version};
+use super::super::version::{Submitted, Version};
 use super::template::object;
 use crate::field_error::{FieldError, Path};
 use crate::json_patch::{Operation, diff};
@@ -11,7 +11,7 @@ use kruise_api::raw::PodTemplate;
 const FIXED: &str = "updates to cloneset spec for fields other than 'replicas', 'template', 'lifecycle', 'scaleStrategy', \
     'updateStrategy', 'minReadySeconds', 'progressDeadlineSeconds', 'volumeClaimTemplates' and 'revisionHistoryLimit' are forbidden";
 
-pub(super) fn validate(new: &Sent, old: &Sent) -> Vec<FieldError> {
+pub(super) fn validate(new: &Submitted, old: &Submitted) -> Vec<FieldError> {
     let spec = Path::new("spec");
     let mut errors = Vec::new();
     if !is_same_selector(new.selector(), old.selector()) {

@@ -1,6 +1,6 @@
 //! Pods that a user wants to be gone first.
 
-use super::super::version::{Sent, Version};
+use super::super::version::{Submitted, Version};
 use super::NamedPod;
 use crate::field_error::{FieldError, Path};
 use serde_json::json;
@@ -10,17 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 const TOLD: usize = 20;
 
 /// The Pods that have to be known for [`Facts::pods`](super::Facts::pods), in the CloneSet's namespace.
-pub fn pods_to_look_up<'a>(new: &'a Sent, old: Option<&Sent>) -> BTreeSet<&'a str> {
+pub fn pods_to_look_up<'a>(new: &'a Submitted, old: Option<&Submitted>) -> BTreeSet<&'a str> {
     if new.version() != Version::V1alpha1 {
         return BTreeSet::new();
     }
-    let before = old.map(Sent::pods_to_delete).unwrap_or_default();
+    let before = old.map(Submitted::pods_to_delete).unwrap_or_default();
     let before: BTreeSet<&str> = before.iter().map(String::as_str).collect();
     let named = new.pods_to_delete().iter().map(String::as_str);
     named.filter(|name| !before.contains(name)).collect()
 }
 
-pub(super) fn validate(new: &Sent, old: Option<&Sent>, pods: &BTreeMap<String, NamedPod>) -> Vec<FieldError> {
+pub(super) fn validate(new: &Submitted, old: Option<&Submitted>, pods: &BTreeMap<String, NamedPod>) -> Vec<FieldError> {
     let path = Path::new("spec").child("scaleStrategy").child("podsToDelete");
     let mut errors = Vec::new();
     let named = new.pods_to_delete();

@@ -1,6 +1,6 @@
 //! How Pods are brought to a new template.
 
-use super::super::version::{Rolling, Sent};
+use super::super::version::{Rolling, Submitted};
 use super::NOT_NEGATIVE;
 use crate::field_error::{FieldError, Path};
 use crate::shared::validate::{scaled, update_order};
@@ -12,13 +12,13 @@ use kruise_api::{
     },
 };
 
-pub(super) fn validate(new: &Sent) -> Vec<FieldError> {
+pub(super) fn validate(new: &Submitted) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_type(new, &mut errors);
     if let Some(rolling) = new.rolling() {
         validate_rolling(&rolling, new, &mut errors);
     }
-    if let Sent::V1alpha1(set) = new
+    if let Submitted::V1alpha1(set) = new
         && let Some(deadline) = set.spec.progress_deadline_seconds
     {
         let path = Path::new("spec").child("progressDeadlineSeconds");
@@ -36,10 +36,10 @@ pub(super) fn validate(new: &Sent) -> Vec<FieldError> {
     errors
 }
 
-fn validate_type(new: &Sent, errors: &mut Vec<FieldError>) {
+fn validate_type(new: &Submitted, errors: &mut Vec<FieldError>) {
     let path = Path::new("spec").child("updateStrategy");
     match new {
-        Sent::V1alpha1(set) => {
+        Submitted::V1alpha1(set) => {
             use v1alpha1::UpdateStrategyType::{InPlaceIfPossible, InPlaceOnly, OnDelete, Other, ReCreate, Unset};
             match &set.spec.update_strategy.type_ {
                 ReCreate | InPlaceIfPossible | InPlaceOnly => {}
@@ -50,7 +50,7 @@ fn validate_type(new: &Sent, errors: &mut Vec<FieldError>) {
                 )),
             }
         }
-        Sent::V1beta1(set) => {
+        Submitted::V1beta1(set) => {
             let update = &set.spec.update_strategy;
             if let v1beta1::UpdateStrategyType::Other(other) = &update.type_ {
                 let detail = "must be 'RollingUpdate' or 'OnDelete'";
@@ -66,7 +66,7 @@ fn validate_type(new: &Sent, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_rolling(rolling: &Rolling<'_>, new: &Sent, errors: &mut Vec<FieldError>) {
+fn validate_rolling(rolling: &Rolling<'_>, new: &Submitted, errors: &mut Vec<FieldError>) {
     let replicas = new.replicas();
     let place = |name: &str| rolling.path.child(name);
 
@@ -84,8 +84,8 @@ fn validate_rolling(rolling: &Rolling<'_>, new: &Sent, errors: &mut Vec<FieldErr
     let surge = limit(rolling.max_surge, "maxSurge");
     if rolling.in_place_only && surge > 0 {
         let what = match new {
-            Sent::V1alpha1(_) => "strategy type",
-            Sent::V1beta1(_) => "podUpdatePolicy",
+            Submitted::V1alpha1(_) => "strategy type",
+            Submitted::V1beta1(_) => "podUpdatePolicy",
         };
         let detail = format!("can not use maxSurge with {what} InPlaceOnly");
         let given = rolling.max_surge.map(ToString::to_string).unwrap_or_default();
