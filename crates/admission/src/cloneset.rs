@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use kruise_core::{
     cloneset::{
         default::default,
-        validate::{Facts, pods_to_look_up, validate as judge, with_claims},
+        validate::{Lookups, pods_to_look_up, validate as judge, with_claims},
         version::{Submitted, Version},
     },
     field_error::{FieldError, Path},
@@ -59,11 +59,11 @@ async fn check(request: &Request<'_>, context: &Context) -> Result<Verdict, Verd
     if old.is_some_and(|old| is_release(&new, old)) {
         return Ok(Verdict::allow());
     }
-    let facts = Facts {
+    let lookups = Lookups {
         template: template_errors(&new, old, request, context).await?,
         pods: context.pods.find(&request.namespace, pods_to_look_up(&new, old)).await,
     };
-    let errors = judge(&new, old, &facts);
+    let errors = judge(&new, old, &lookups);
     if errors.is_empty() {
         Ok(Verdict::allow())
     } else {

@@ -3,7 +3,7 @@
 //! - The selector says something, is well formed and matches the labels of the Pod template. It cannot be changed, not even into one that
 //!   means the same.
 //! - Pods are restarted always and have no deadline of their own. Everything else about the Pod template is judged by the API server itself,
-//!   with one volume for each claim template; the caller brings what it found ([`Facts::template`]).
+//!   with one volume for each claim template; the caller brings what it found ([`Lookups::template`]).
 //! - The numbers of a rolling update can be read, and the update can move: with Pods to update, `maxUnavailable` and `maxSurge` are not both below one.
 //!   `InPlaceOnly` has no use for more Pods, so it allows no surge.
 //! - A Pod is named once in `podsToDelete`.
@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 
 /// What has to be known of the world to judge a CloneSet.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub struct Lookups {
     /// What the API server found wrong with the Pod template.
     pub template: Vec<FieldError>,
     /// The Pods of [`pods_to_look_up`].
@@ -60,7 +60,7 @@ pub enum NamedPod {
 }
 
 /// Everything that is wrong with a CloneSet; `old` is what it was before an update.
-pub fn validate(new: &Submitted, old: Option<&Submitted>, facts: &Facts) -> FieldErrors {
+pub fn validate(new: &Submitted, old: Option<&Submitted>, lookups: &Lookups) -> FieldErrors {
     let spec = Path::new("spec");
     let mut errors = object_meta::validate(new.metadata());
     if let Some(old) = old {
@@ -71,9 +71,9 @@ pub fn validate(new: &Submitted, old: Option<&Submitted>, facts: &Facts) -> Fiel
         errors.push(FieldError::invalid(&at, new.replicas(), NOT_NEGATIVE));
     }
     errors.extend(validate_selector(new, &spec));
-    errors.extend(facts.template.iter().cloned());
+    errors.extend(lookups.template.iter().cloned());
     errors.extend(template::validate(new.template(), &spec.child("template")));
-    errors.extend(scale::validate(new, old, &facts.pods));
+    errors.extend(scale::validate(new, old, &lookups.pods));
     errors.extend(strategy::validate(new));
     FieldErrors(errors)
 }

@@ -2,7 +2,7 @@
 
 use kruise_api::gates::{Gate, Gates};
 use kruise_core::cloneset::default::default;
-use kruise_core::cloneset::validate::{Facts, NamedPod, validate};
+use kruise_core::cloneset::validate::{Lookups, NamedPod, validate};
 use kruise_core::cloneset::version::{Submitted, Version};
 use kruise_core::field_error::FieldErrors;
 use kruise_core::shared::tree::Object;
@@ -98,12 +98,12 @@ pub(crate) fn judged(
     value: &Value,
     old: Option<&Value>,
     version: Version,
-    facts: &Facts,
+    lookups: &Lookups,
 ) -> Result<FieldErrors, String> {
     read(value, version)?;
     let new = read(&defaulted(value, old, version, gates()), version)?;
     let old = old.map(|old| read(old, version)).transpose()?;
-    Ok(validate(&new, old.as_ref(), facts))
+    Ok(validate(&new, old.as_ref(), lookups))
 }
 
 /// The Pods of a case, as they would be found.

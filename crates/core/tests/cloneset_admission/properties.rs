@@ -1,7 +1,7 @@
 //! What must hold for every object, checked on recorded ones that were damaged at random.
 
 use crate::fixture::{VERSIONS, defaulted, gates, read, recorded};
-use kruise_core::cloneset::validate::{Facts, pods_to_look_up, validate, with_claims};
+use kruise_core::cloneset::validate::{Lookups, pods_to_look_up, validate, with_claims};
 use kruise_core::cloneset::version::{Submitted, Version};
 use kruise_core::json_patch::{self, diff};
 use kruise_core::shared::tree::Object;
@@ -105,7 +105,7 @@ fn damaged() -> impl Strategy<Value = (Version, Value, Option<Value>)> {
 fn errors(value: &Value, old: Option<&Value>, version: Version) -> Option<String> {
     let new = read(value, version).ok()?;
     let old = old.and_then(|old| read(old, version).ok());
-    Some(validate(&new, old.as_ref(), &Facts::default()).to_string())
+    Some(validate(&new, old.as_ref(), &Lookups::default()).to_string())
 }
 
 proptest! {
@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn whatever_text_comes_reading_it_does_no_harm(text in ".{0,64}", version in prop::sample::select(VERSIONS.to_vec())) {
         if let Ok(sent) = Submitted::read(&text, version) {
-            validate(&sent, Some(&sent), &Facts::default());
+            validate(&sent, Some(&sent), &Lookups::default());
         }
         if let Ok(mut object) = serde_json::from_str::<Object>(&text) {
             kruise_core::cloneset::default::default(&mut object, None, version, gates());

@@ -3,7 +3,7 @@
 use crate::fixture::{VERSIONS, gates, judged, recorded};
 use kruise_api::gates::{Gate, Gates};
 use kruise_api::raw::Raw;
-use kruise_core::cloneset::validate::{Facts, NamedPod, with_claims};
+use kruise_core::cloneset::validate::{Lookups, NamedPod, with_claims};
 use kruise_core::cloneset::version::Version;
 use kruise_core::shared::validate::deletion_protection::refusal;
 use serde_json::{Value, json};
@@ -15,8 +15,8 @@ fn object(version: Version, change: &Value) -> Value {
     object
 }
 
-fn told(version: Version, change: &Value, facts: &Facts) -> String {
-    judged(&object(version, change), None, version, facts)
+fn told(version: Version, change: &Value, lookups: &Lookups) -> String {
+    judged(&object(version, change), None, version, lookups)
         .unwrap()
         .to_string()
 }
@@ -25,7 +25,7 @@ fn told(version: Version, change: &Value, facts: &Facts) -> String {
 fn given_a_policy_nobody_knows_then_it_is_refused() {
     let change = json!({"spec": {"updateStrategy": {"rollingUpdate": {"podUpdatePolicy": "Sometimes"}}}});
     assert_eq!(
-        told(Version::V1beta1, &change, &Facts::default()),
+        told(Version::V1beta1, &change, &Lookups::default()),
         "spec.updateStrategy.rollingUpdate.podUpdatePolicy: Invalid value: \"Sometimes\": \
          must be 'ReCreate', 'InPlaceIfPossible' or 'InPlaceOnly'"
     );
@@ -34,7 +34,7 @@ fn given_a_policy_nobody_knows_then_it_is_refused() {
 #[test]
 fn given_a_percentage_without_a_number_then_it_is_told_what_is_wrong_with_it() {
     let change = json!({"spec": {"updateStrategy": {"partition": "x%"}}});
-    let told = told(Version::V1alpha1, &change, &Facts::default());
+    let told = told(Version::V1alpha1, &change, &Lookups::default());
     assert!(
         told.starts_with("spec.updateStrategy.partition: Invalid value: \"x%\": "),
         "{told}"
@@ -54,7 +54,7 @@ fn given_parallelism_of_pulls_then_only_whole_numbers_from_zero_up_are_allowed()
         let change = json!({"spec": {"updateStrategy": {"rollingUpdate": {
             "podUpdatePolicy": "InPlaceIfPossible", "inPlaceUpdateStrategy": {"imagePreDownloadParallelism": value},
         }}}});
-        let told = told(Version::V1beta1, &change, &Facts::default());
+        let told = told(Version::V1beta1, &change, &Lookups::default());
         assert_eq!(told.is_empty(), allowed, "{value}: {told}");
     }
 }
@@ -67,11 +67,11 @@ fn given_a_pod_that_is_being_deleted_or_cannot_be_looked_up_then_naming_it_is_re
     object["spec"]["scaleStrategy"] = json!({"podsToDelete": ["web-a"]});
     let told = |pod: Option<NamedPod>, object: &Value, stored: &Value| {
         let pods: BTreeMap<_, _> = pod.into_iter().map(|pod| ("web-a".to_owned(), pod)).collect();
-        let facts = Facts {
+        let lookups = Lookups {
             pods,
-            ..Facts::default()
+            ..Lookups::default()
         };
-        judged(object, Some(stored), Version::V1alpha1, &facts)
+        judged(object, Some(stored), Version::V1alpha1, &lookups)
             .unwrap()
             .to_string()
     };
@@ -111,7 +111,7 @@ fn given_very_many_named_pods_then_it_takes_no_time_and_the_answer_stays_short()
         |from: usize, to: usize| -> Vec<String> { (from..to).map(|number| format!("web-{number:06}")).collect() };
     old["spec"]["scaleStrategy"] = json!({"podsToDelete": names(0, 100_000)});
     new["spec"]["scaleStrategy"] = json!({"podsToDelete": names(500, 100_500)});
-    let errors = judged(&new, Some(&old), Version::V1alpha1, &Facts::default()).unwrap();
+    let errors = judged(&new, Some(&old), Version::V1alpha1, &Lookups::default()).unwrap();
     assert_eq!(errors.0.len(), 21);
     let last = errors.0.last().unwrap().to_string();
     assert_eq!(
@@ -160,7 +160,7 @@ fn given_a_list_that_is_only_written_otherwise_then_the_selector_is_the_same() {
     for version in VERSIONS {
         let old = object(version, &json!({"spec": {"selector": {"matchExpressions": []}}}));
         let new = object(version, &json!({"spec": {"selector": {"matchExpressions": null}}}));
-        let errors = judged(&new, Some(&old), version, &Facts::default()).unwrap();
+        let errors = judged(&new, Some(&old), version, &Lookups::default()).unwrap();
         assert_eq!(errors.to_string(), "");
     }
 }

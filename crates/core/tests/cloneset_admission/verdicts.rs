@@ -1,7 +1,7 @@
 //! Every recorded request, and the answer we give.
 
 use crate::fixture::{Case, Recorded, VERSIONS, judged, pods, read, recorded};
-use kruise_core::cloneset::validate::Facts;
+use kruise_core::cloneset::validate::Lookups;
 use kruise_core::cloneset::version::Version;
 use kruise_core::field_error::{FieldError, FieldErrorKind};
 use kruise_core::shared::validate::deletion_protection;
@@ -26,11 +26,11 @@ fn difference(recorded: &Recorded, case: &Case, version: Version) -> Option<Stri
         let code = refusal.is_some().then_some(403);
         return ((code, &refusal) != (case.code, &case.says)).then(|| format!("{code:?} {refusal:?}"));
     }
-    let facts = Facts {
+    let lookups = Lookups {
         template: case.template.iter().map(|text| told(text)).collect(),
         pods: pods(case, stored),
     };
-    let errors = match judged(&object, stored, version, &facts) {
+    let errors = match judged(&object, stored, version, &lookups) {
         Ok(errors) => errors,
         Err(reason) => return (case.code != Some(400)).then(|| format!("cannot be read: {reason}")),
     };
