@@ -3,7 +3,7 @@
 //! What cannot be read is answered 400, what breaks a rule 422 with all that is wrong, a protected deletion 403. The rules are those of
 //! [`kruise_core::cloneset`]. An object that is being deleted can always be released: a change of its metadata alone is not judged.
 
-use crate::{Context, Judgement, Request, Verdict};
+use crate::{Context, Request, TemplateCheck, Verdict};
 use futures::future::BoxFuture;
 use kruise_core::{
     cloneset::{
@@ -83,10 +83,10 @@ async fn template_errors(
     }
     let template = with_claims(new.template(), new.claims());
     let path = Path::new("spec").child("template");
-    match context.templates.judge_pod(&request.namespace, &template, &path).await {
-        Judgement::Good | Judgement::Unchecked(_) => Ok(Vec::new()),
-        Judgement::Invalid(errors) => Ok(errors.0),
-        Judgement::Malformed(reason) => Err(Verdict::refuse(400, format!("spec.template: {reason}"))),
+    match context.templates.check_pod(&request.namespace, &template, &path).await {
+        TemplateCheck::Good | TemplateCheck::Unchecked(_) => Ok(Vec::new()),
+        TemplateCheck::Invalid(errors) => Ok(errors.0),
+        TemplateCheck::Malformed(reason) => Err(Verdict::refuse(400, format!("spec.template: {reason}"))),
     }
 }
 

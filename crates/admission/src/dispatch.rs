@@ -110,7 +110,7 @@ impl Dispatch {
         let metrics = route.metrics.get_or_init(|| self.metrics.of_path(route.path));
         let started = Instant::now();
         metrics.in_flight.inc();
-        let answer = self.judge(route, body, deadline).await;
+        let answer = self.respond(route, body, deadline).await;
         metrics.in_flight.dec();
         metrics.latency.observe(started.elapsed().as_secs_f64());
         metrics.count(answer.code);
@@ -123,7 +123,7 @@ impl Dispatch {
         metrics.count(code);
     }
 
-    async fn judge(&self, route: &Route, body: &[u8], deadline: Instant) -> Answer {
+    async fn respond(&self, route: &Route, body: &[u8], deadline: Instant) -> Answer {
         let (version, request) = match review::read(body) {
             Ok(read) => read,
             Err(bad) => return Answer::text(400, bad.to_string()),

@@ -32,7 +32,7 @@ pub use look_up::{Found, LookUp};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};
-pub use templates::{Judgement, Templates, Unchecked};
+pub use templates::{TemplateCheck, Templates, Unchecked};
 pub use verdict::Verdict;
 
 use dispatch::Dispatch;

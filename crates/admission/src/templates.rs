@@ -1,4 +1,4 @@
-//! Pod and claim templates of workloads, judged by the API server itself.
+//! Pod and claim templates of workloads, checked by the API server itself.
 //!
 //! The rules for a Pod are thousands and change with every release of Kubernetes, so we do not repeat them: a core `PodTemplate` (or a
 //! `PersistentVolumeClaim`) with the same content is created as a *dry run* in the user's namespace. Nothing is kept; what the API server finds wrong
@@ -47,7 +47,7 @@ pub enum Unchecked {
 
 /// What the API server says of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
+pub enum TemplateCheck {
     Good,
     /// Fields are wrong.
     Invalid(FieldErrors),
@@ -141,44 +141,44 @@ impl Templates {
         pod_template::default_claim(claim, self.0.gates)
     }
 
-    /// Judges a Pod template that is at `path` of an object in `namespace`.
-    pub async fn judge_pod(&self, namespace: &str, template: &Object, path: &Path) -> Judgement {
-        let judgement = self.judge(Stand::PodTemplate, namespace, template, path).await;
+    /// Checks a Pod template that is at `path` of an object in `namespace`.
+    pub async fn check_pod(&self, namespace: &str, template: &Object, path: &Path) -> TemplateCheck {
+        let check = self.check(Stand::PodTemplate, namespace, template, path).await;
         if self.0.allow_privileged {
-            return judgement;
+            return check;
         }
         let privileged = pod_template::privileged(template, path);
-        match judgement {
-            Judgement::Invalid(mut errors) => {
+        match check {
+            TemplateCheck::Invalid(mut errors) => {
                 errors.extend(privileged);
-                Judgement::Invalid(errors)
+                TemplateCheck::Invalid(errors)
             }
-            Judgement::Good | Judgement::Unchecked(_) if !privileged.is_empty() => {
-                Judgement::Invalid(FieldErrors(privileged))
+            TemplateCheck::Good | TemplateCheck::Unchecked(_) if !privileged.is_empty() => {
+                TemplateCheck::Invalid(FieldErrors(privileged))
             }
             other => other,
         }
     }
 
-    /// Judges a claim template that is at `path` of an object in `namespace`.
-    pub async fn judge_claim(&self, namespace: &str, claim: &Object, path: &Path) -> Judgement {
-        self.judge(Stand::Claim, namespace, claim, path).await
+    /// Checks a claim template that is at `path` of an object in `namespace`.
+    pub async fn check_claim(&self, namespace: &str, claim: &Object, path: &Path) -> TemplateCheck {
+        self.check(Stand::Claim, namespace, claim, path).await
     }
 
-    async fn judge(&self, stand: Stand, namespace: &str, content: &Object, path: &Path) -> Judgement {
+    async fn check(&self, stand: Stand, namespace: &str, content: &Object, path: &Path) -> TemplateCheck {
         let inner = &self.0;
         let object = stand.object(content);
         let body = object.to_string().into_bytes();
         let key = Key::of(stand.plural(), &body);
-        let (judgement, how) = match inner.memory.recall(&key, Instant::now()) {
+        let (check, how) = match inner.memory.recall(&key, Instant::now()) {
             Some(known) => (known, "memory"),
             None => match ask(&inner.client, stand, namespace, body).await {
-                Judgement::Unchecked(why) => {
+                TemplateCheck::Unchecked(why) => {
                     if why == Unchecked::NoRight {
                         let until = Instant::now() + NO_RIGHT;
-                        inner.memory.remember_for_now(key, Judgement::Unchecked(why), until);
+                        inner.memory.remember_for_now(key, TemplateCheck::Unchecked(why), until);
                     }
-                    (Judgement::Unchecked(why), "unchecked")
+                    (TemplateCheck::Unchecked(why), "unchecked")
                 }
                 answer => {
                     inner.memory.remember(key, answer.clone(), Instant::now());
@@ -187,10 +187,10 @@ impl Templates {
             },
         };
         inner.checks.with_label_values(&[how]).inc();
-        match judgement {
-            Judgement::Invalid(errors) => {
+        match check {
+            TemplateCheck::Invalid(errors) => {
                 let rooted = errors.0.into_iter().map(|error| at(error, stand.root(), path));
-                Judgement::Invalid(FieldErrors(rooted.collect()))
+                TemplateCheck::Invalid(FieldErrors(rooted.collect()))
             }
             other => other,
         }
@@ -211,7 +211,7 @@ fn at(error: FieldError, root: &str, path: &Path) -> FieldError {
     }
 }
 
-async fn ask(client: &Client, stand: Stand, namespace: &str, body: Vec<u8>) -> Judgement {
+async fn ask(client: &Client, stand: Stand, namespace: &str, body: Vec<u8>) -> TemplateCheck {
     let namespace = if namespace.is_empty() { "default" } else { namespace };
     let is_name = namespace
         .chars()
@@ -222,16 +222,16 @@ async fn ask(client: &Client, stand: Stand, namespace: &str, body: Vec<u8>) -> J
     );
     let request = http::Request::post(path).header(http::header::CONTENT_TYPE, "application/json");
     let (true, Ok(request)) = (is_name, request.body(body)) else {
-        return Judgement::Unchecked(Unchecked::NoAnswer);
+        return TemplateCheck::Unchecked(Unchecked::NoAnswer);
     };
     match timeout(DEADLINE, client.request::<Answer>(request)).await {
-        Ok(Ok(_)) => Judgement::Good,
-        Ok(Err(kube::Error::Api(status))) => judgement_of(stand, &status),
+        Ok(Ok(_)) => TemplateCheck::Good,
+        Ok(Err(kube::Error::Api(status))) => outcome_of(stand, &status),
         Ok(Err(error)) => {
             debug!("a template cannot be checked: {error}");
-            Judgement::Unchecked(Unchecked::NoAnswer)
+            TemplateCheck::Unchecked(Unchecked::NoAnswer)
         }
-        Err(_) => Judgement::Unchecked(Unchecked::NoAnswer),
+        Err(_) => TemplateCheck::Unchecked(Unchecked::NoAnswer),
     }
 }
 
@@ -242,7 +242,7 @@ struct Answer {
     _kind: IgnoredAny,
 }
 
-fn judgement_of(stand: Stand, status: &kube::core::Status) -> Judgement {
+fn outcome_of(stand: Stand, status: &kube::core::Status) -> TemplateCheck {
     debug!("a template is refused: {}", status.message);
     match (status.code, status.reason.as_str()) {
         (422, "Invalid") => {
@@ -260,16 +260,16 @@ fn judgement_of(stand: Stand, status: &kube::core::Status) -> Judgement {
                 })
                 .collect();
             if errors.is_empty() {
-                Judgement::Unchecked(Unchecked::NoAnswer)
+                TemplateCheck::Unchecked(Unchecked::NoAnswer)
             } else {
-                Judgement::Invalid(FieldErrors(errors))
+                TemplateCheck::Invalid(FieldErrors(errors))
             }
         }
         (400, "BadRequest") if is_about_decoding(stand, &status.message) => {
-            Judgement::Malformed(status.message.clone())
+            TemplateCheck::Malformed(status.message.clone())
         }
-        (403, _) if status.message.contains("cannot create resource") => Judgement::Unchecked(Unchecked::NoRight),
-        _ => Judgement::Unchecked(Unchecked::NoAnswer),
+        (403, _) if status.message.contains("cannot create resource") => TemplateCheck::Unchecked(Unchecked::NoRight),
+        _ => TemplateCheck::Unchecked(Unchecked::NoAnswer),
     }
 }
 

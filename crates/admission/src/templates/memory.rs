@@ -1,6 +1,6 @@
 //! What the API server said of which template.
 
-use super::Judgement;
+use super::TemplateCheck;
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::{HashMap, VecDeque},
@@ -33,30 +33,30 @@ pub(super) struct Memory(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    judgements: HashMap<Key, (Judgement, Instant)>,
+    checks: HashMap<Key, (TemplateCheck, Instant)>,
     order: VecDeque<Key>,
 }
 
 impl Memory {
-    pub(super) fn recall(&self, key: &Key, now: Instant) -> Option<Judgement> {
+    pub(super) fn recall(&self, key: &Key, now: Instant) -> Option<TemplateCheck> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (judgement, until) = known.judgements.get(key)?;
-        (now < *until).then(|| judgement.clone())
+        let (check, until) = known.checks.get(key)?;
+        (now < *until).then(|| check.clone())
     }
 
-    pub(super) fn remember(&self, key: Key, judgement: Judgement, now: Instant) {
-        self.remember_for_now(key, judgement, now + LIFE);
+    pub(super) fn remember(&self, key: Key, check: TemplateCheck, now: Instant) {
+        self.remember_for_now(key, check, now + LIFE);
     }
 
-    pub(super) fn remember_for_now(&self, key: Key, judgement: Judgement, until: Instant) {
+    pub(super) fn remember_for_now(&self, key: Key, check: TemplateCheck, until: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.judgements.insert(key, (judgement, until)).is_none() {
+        if known.checks.insert(key, (check, until)).is_none() {
             known.order.push_back(key);
         }
         if known.order.len() > MOST
             && let Some(oldest) = known.order.pop_front()
         {
-            known.judgements.remove(&oldest);
+            known.checks.remove(&oldest);
         }
     }
 }
@@ -73,10 +73,10 @@ mod tests {
     fn given_an_answer_then_it_is_remembered_for_a_while() {
         let (memory, now) = (Memory::default(), Instant::now());
         assert_eq!(memory.recall(&key(1), now), None);
-        memory.remember(key(1), Judgement::Good, now);
+        memory.remember(key(1), TemplateCheck::Good, now);
         assert_eq!(
             memory.recall(&key(1), now + Duration::from_mins(9)),
-            Some(Judgement::Good)
+            Some(TemplateCheck::Good)
         );
         assert_eq!(memory.recall(&key(1), now + LIFE), None);
         assert_eq!(
@@ -90,10 +90,10 @@ mod tests {
     fn given_too_many_answers_then_the_oldest_goes() {
         let (memory, now) = (Memory::default(), Instant::now());
         for number in 0..=MOST {
-            memory.remember(key(number), Judgement::Good, now);
+            memory.remember(key(number), TemplateCheck::Good, now);
         }
         assert_eq!(memory.recall(&key(0), now), None);
-        assert_eq!(memory.recall(&key(1), now), Some(Judgement::Good));
-        assert_eq!(memory.recall(&key(MOST), now), Some(Judgement::Good));
+        assert_eq!(memory.recall(&key(1), now), Some(TemplateCheck::Good));
+        assert_eq!(memory.recall(&key(MOST), now), Some(TemplateCheck::Good));
     }
 }

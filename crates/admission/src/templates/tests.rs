@@ -17,7 +17,7 @@ fn given_field_errors_then_they_are_told_where_the_user_has_the_template() {
             {"reason": "FieldNovelty", "message": "Novel", "field": "template"},
         ]},
     }));
-    let Judgement::Invalid(errors) = judgement_of(Stand::PodTemplate, &refused) else {
+    let TemplateCheck::Invalid(errors) = outcome_of(Stand::PodTemplate, &refused) else {
         panic!("not invalid");
     };
     let path = Path::new("spec").child("template");
@@ -49,7 +49,7 @@ fn given_errors_of_a_claim_then_they_are_told_below_it() {
 #[test]
 fn given_other_refusals_then_only_those_about_the_template_count() {
     let refusal = |code: u16, reason: &str, message: &str| {
-        judgement_of(
+        outcome_of(
             Stand::PodTemplate,
             &status(json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message})),
         )
@@ -57,7 +57,7 @@ fn given_other_refusals_then_only_those_about_the_template_count() {
     let wrong_type = "PodTemplate in version \"v1\" cannot be handled as a PodTemplate: json: cannot unmarshal string";
     assert_eq!(
         refusal(400, "BadRequest", wrong_type),
-        Judgement::Malformed(wrong_type.into())
+        TemplateCheck::Malformed(wrong_type.into())
     );
     assert_eq!(
         refusal(
@@ -65,7 +65,7 @@ fn given_other_refusals_then_only_those_about_the_template_count() {
             "Forbidden",
             "podtemplates is forbidden: User \"u\" cannot create resource \"podtemplates\""
         ),
-        Judgement::Unchecked(Unchecked::NoRight)
+        TemplateCheck::Unchecked(Unchecked::NoRight)
     );
     for (code, reason, message) in [
         (
@@ -91,7 +91,7 @@ fn given_other_refusals_then_only_those_about_the_template_count() {
     ] {
         assert_eq!(
             refusal(code, reason, message),
-            Judgement::Unchecked(Unchecked::NoAnswer),
+            TemplateCheck::Unchecked(Unchecked::NoAnswer),
             "{code}"
         );
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodTemplate;
-use kruise_admission::{Judgement, Templates, Unchecked};
+use kruise_admission::{TemplateCheck, Templates, Unchecked};
 use kruise_api::gates::{Gate, Gates};
 use kruise_core::{
     field_error::Path,
@@ -50,7 +50,10 @@ fn given_templates_then_what_is_wrong_is_told_at_their_place() {
 
         let good = template(&json!({"containers": [{"name": "a", "image": "nginx", "novelField": 1}]}));
         for _ in 0..3 {
-            assert_eq!(service.judge_pod(namespace.name(), &good, &at()).await, Judgement::Good);
+            assert_eq!(
+                service.check_pod(namespace.name(), &good, &at()).await,
+                TemplateCheck::Good
+            );
         }
         assert_eq!((count("asked"), count("memory")), (1, 2));
 
@@ -58,7 +61,7 @@ fn given_templates_then_what_is_wrong_is_told_at_their_place() {
             {"name": "a"}, {"name": "a", "image": "x", "livenessProbe": {}}, {"name": "B_", "image": "x"},
         ]}));
         for _ in 0..2 {
-            let Judgement::Invalid(errors) = service.judge_pod(namespace.name(), &bad, &at()).await else {
+            let TemplateCheck::Invalid(errors) = service.check_pod(namespace.name(), &bad, &at()).await else {
                 panic!("accepted");
             };
             let told = errors.to_string();
@@ -74,12 +77,12 @@ fn given_templates_then_what_is_wrong_is_told_at_their_place() {
         assert_eq!((count("asked"), count("memory")), (2, 3));
 
         let wrong_type = template(&json!({"containers": "none"}));
-        let judged = service.judge_pod(namespace.name(), &wrong_type, &at()).await;
-        assert!(matches!(judged, Judgement::Malformed(_)), "{judged:?}");
+        let judged = service.check_pod(namespace.name(), &wrong_type, &at()).await;
+        assert!(matches!(judged, TemplateCheck::Malformed(_)), "{judged:?}");
 
         let nowhere = template(&json!({"containers": [{"name": "a", "image": "b"}]}));
-        let judged = service.judge_pod("no-such-namespace", &nowhere, &at()).await;
-        assert_eq!(judged, Judgement::Unchecked(Unchecked::NoAnswer));
+        let judged = service.check_pod("no-such-namespace", &nowhere, &at()).await;
+        assert_eq!(judged, TemplateCheck::Unchecked(Unchecked::NoAnswer));
     });
 }
 
@@ -94,11 +97,11 @@ fn given_claims_then_what_is_wrong_is_told_at_their_place() {
             "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
         }}));
         assert_eq!(
-            service.judge_claim(namespace.name(), &good, &place).await,
-            Judgement::Good
+            service.check_claim(namespace.name(), &good, &place).await,
+            TemplateCheck::Good
         );
         let bad = object(json!({"metadata": {"name": "data"}, "spec": {"resources": {}}}));
-        let Judgement::Invalid(errors) = service.judge_claim(namespace.name(), &bad, &place).await else {
+        let TemplateCheck::Invalid(errors) = service.check_claim(namespace.name(), &bad, &place).await else {
             panic!("accepted");
         };
         let told = errors.to_string();
@@ -120,7 +123,7 @@ fn given_privileged_containers_are_not_allowed_then_they_are_told_as_well() {
             {"name": "a", "image": "b", "securityContext": {"privileged": true}},
         ]}));
         let (strict, _) = templates(client.clone(), false);
-        let Judgement::Invalid(errors) = strict.judge_pod(namespace.name(), &privileged, &at()).await else {
+        let TemplateCheck::Invalid(errors) = strict.check_pod(namespace.name(), &privileged, &at()).await else {
             panic!("accepted");
         };
         assert_eq!(
@@ -129,8 +132,8 @@ fn given_privileged_containers_are_not_allowed_then_they_are_told_as_well() {
         );
         let (lenient, _) = templates(client, true);
         assert_eq!(
-            lenient.judge_pod(namespace.name(), &privileged, &at()).await,
-            Judgement::Good
+            lenient.check_pod(namespace.name(), &privileged, &at()).await,
+            TemplateCheck::Good
         );
     });
 }
@@ -152,8 +155,8 @@ fn given_no_right_to_ask_then_templates_pass_unchecked() {
         let (service, checks) = templates(Client::try_from(config).unwrap(), true);
         let bad = template(&json!({"containers": []}));
         for _ in 0..2 {
-            let judged = service.judge_pod(namespace.name(), &bad, &at()).await;
-            assert_eq!(judged, Judgement::Unchecked(Unchecked::NoRight));
+            let judged = service.check_pod(namespace.name(), &bad, &at()).await;
+            assert_eq!(judged, TemplateCheck::Unchecked(Unchecked::NoRight));
         }
         assert_eq!(
             checks.with_label_values(&["memory"]).get(),
