@@ -6,7 +6,7 @@ use crate::{
     descriptor::descriptors,
     dispatch::Dispatch,
     metrics::Metrics,
-    server::{Farewell, Limits, Running, Server, ServingCertificate},
+    server::{DrainOptions, Limits, Running, Server, ServingCertificate},
     server_ended,
 };
 use kruise_api::gates::Gates;
@@ -58,14 +58,14 @@ impl Alone {
         let server = Server::bind(0, Arc::new(dispatch), certificate, Limits::default())
             .await
             .map_err(in_use)?;
-        let farewell = Farewell {
+        let drain = DrainOptions {
             linger: Duration::ZERO,
-            drain: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
         };
         Ok(Self {
             port: server.port().map_err(in_use)?,
             ca_bundle: artifacts.ca_bundle,
-            server: server.start(stop, farewell).map_err(in_use)?,
+            server: server.start(stop, drain).map_err(in_use)?,
         })
     }
 

@@ -41,7 +41,7 @@ use kube::Client;
 use look_up::ApiObjects;
 use metrics::Metrics;
 use prometheus::Registry;
-use server::{Farewell, Limits, Running, Server, ServingCertificate};
+use server::{DrainOptions, Limits, Running, Server, ServingCertificate};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
@@ -116,9 +116,9 @@ impl Admission {
             .await
             .map_err(in_use)?;
         let port = server.port().map_err(in_use)?;
-        let farewell = Farewell {
+        let drain = DrainOptions {
             linger: settings.linger,
-            drain: settings.drain,
+            timeout: settings.drain,
         };
         let time = settings.initialize_timeout;
         let (progress, mut seen) = watch::channel(Progress::NotYet("no answer from the API server".to_owned()));
@@ -145,7 +145,7 @@ impl Admission {
             }
         }
         let stop = guard.disarm();
-        let server = server.start(stop.clone(), farewell).map_err(server_ended)?;
+        let server = server.start(stop.clone(), drain).map_err(server_ended)?;
         tracing::info!(port, "the webhook server is ready");
         Ok(Self {
             port,

@@ -49,9 +49,9 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(100);
 
 /// How long the server goes on after it was asked to stop, and how long it then waits for requests in progress.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Farewell {
+pub(crate) struct DrainOptions {
     pub(crate) linger: Duration,
-    pub(crate) drain: Duration,
+    pub(crate) timeout: Duration,
 }
 
 /// Why the server ended.
@@ -108,17 +108,17 @@ impl Server {
     }
 
     /// Answers until `stop`, and a little longer.
-    pub(crate) fn start(self, stop: CancellationToken, farewell: Farewell) -> io::Result<Running> {
+    pub(crate) fn start(self, stop: CancellationToken, drain: DrainOptions) -> io::Result<Running> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (tell, told) = oneshot::channel();
         std::thread::Builder::new().name("webhooks".to_owned()).spawn(move || {
             // Nobody may be there any more to hear it.
-            let _ = tell.send(runtime.block_on(self.run(stop, farewell)));
+            let _ = tell.send(runtime.block_on(self.run(stop, drain)));
         })?;
         Ok(Running(told))
     }
 
-    async fn run(self, stop: CancellationToken, farewell: Farewell) -> Result<(), ServerError> {
+    async fn run(self, stop: CancellationToken, drain: DrainOptions) -> Result<(), ServerError> {
         let listener = TcpListener::from_std(self.listener)?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
@@ -136,7 +136,7 @@ impl Server {
         let last_call = async {
             stop.cancelled().await;
             shared.leaving.store(true, Ordering::Relaxed);
-            sleep(farewell.linger).await;
+            sleep(drain.linger).await;
         };
         tokio::select! {
             () = accept(&listener, &shared, &connections) => {}
@@ -145,7 +145,7 @@ impl Server {
         drop(listener);
         connections.close();
         shared.close.cancel();
-        if timeout(farewell.drain, connections.wait()).await.is_err() {
+        if timeout(drain.timeout, connections.wait()).await.is_err() {
             warn!(
                 connections = connections.len(),
                 "requests were still in progress at the end"

@@ -49,14 +49,14 @@ fn show(certificate: &ServingCertificate, artifacts: &Artifacts) {
     certificate.set(shown.unwrap().certified.clone());
 }
 
-async fn start(artifacts: &Artifacts, farewell: Farewell) -> Service {
-    start_with(artifacts, farewell, Limits::default(), &[]).await
+async fn start(artifacts: &Artifacts, drain: DrainOptions) -> Service {
+    start_with(artifacts, drain, Limits::default(), &[]).await
 }
 
 /// A server with these limits, and with further paths.
 async fn start_with(
     artifacts: &Artifacts,
-    farewell: Farewell,
+    drain: DrainOptions,
     limits: Limits,
     further: &'static [Descriptor],
 ) -> Service {
@@ -76,13 +76,13 @@ async fn start_with(
         certificate,
         metrics,
         stop: stop.clone(),
-        running: server.start(stop, farewell).unwrap(),
+        running: server.start(stop, drain).unwrap(),
     }
 }
 
-const AT_ONCE: Farewell = Farewell {
+const AT_ONCE: DrainOptions = DrainOptions {
     linger: Duration::ZERO,
-    drain: Duration::from_secs(10),
+    timeout: Duration::from_secs(10),
 };
 
 async fn connect(port: u16, artifacts: &Artifacts, protocol: &[u8]) -> std::io::Result<ClientStream<TcpStream>> {
@@ -258,11 +258,11 @@ async fn given_a_new_certificate_then_new_connections_see_it_and_open_ones_go_on
 #[tokio::test]
 async fn given_a_stop_then_requests_are_taken_for_a_moment_and_asked_to_close() {
     let artifacts = certificates();
-    let farewell = Farewell {
+    let drain = DrainOptions {
         linger: Duration::from_secs(1),
-        drain: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
     };
-    let mut service = start(&artifacts, farewell).await;
+    let mut service = start(&artifacts, drain).await;
     let stream = connect(service.port, &artifacts, b"http/1.1").await.unwrap();
     let (mut open, connection) = client1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
