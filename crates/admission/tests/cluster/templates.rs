@@ -1,4 +1,4 @@
-//! Templates are judged by the API server itself.
+//! Templates are checked by the API server itself.
 
 use std::time::Duration;
 
@@ -77,12 +77,12 @@ fn given_templates_then_what_is_wrong_is_told_at_their_place() {
         assert_eq!((count("asked"), count("memory")), (2, 3));
 
         let wrong_type = template(&json!({"containers": "none"}));
-        let judged = service.check_pod(namespace.name(), &wrong_type, &at()).await;
-        assert!(matches!(judged, TemplateCheck::Malformed(_)), "{judged:?}");
+        let checked = service.check_pod(namespace.name(), &wrong_type, &at()).await;
+        assert!(matches!(checked, TemplateCheck::Malformed(_)), "{checked:?}");
 
         let nowhere = template(&json!({"containers": [{"name": "a", "image": "b"}]}));
-        let judged = service.check_pod("no-such-namespace", &nowhere, &at()).await;
-        assert_eq!(judged, TemplateCheck::Unchecked(Unchecked::NoAnswer));
+        let checked = service.check_pod("no-such-namespace", &nowhere, &at()).await;
+        assert_eq!(checked, TemplateCheck::Unchecked(Unchecked::NoAnswer));
     });
 }
 
@@ -155,8 +155,8 @@ fn given_no_right_to_ask_then_templates_pass_unchecked() {
         let (service, checks) = templates(Client::try_from(config).unwrap(), true);
         let bad = template(&json!({"containers": []}));
         for _ in 0..2 {
-            let judged = service.check_pod(namespace.name(), &bad, &at()).await;
-            assert_eq!(judged, TemplateCheck::Unchecked(Unchecked::NoRight));
+            let checked = service.check_pod(namespace.name(), &bad, &at()).await;
+            assert_eq!(checked, TemplateCheck::Unchecked(Unchecked::NoRight));
         }
         assert_eq!(
             checks.with_label_values(&["memory"]).get(),
