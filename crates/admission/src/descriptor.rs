@@ -10,7 +10,7 @@ mod builtin;
 mod derived;
 mod ours;
 
-pub use derived::{Configuration, Place, Rule, Webhook, controllers, live_paths, rules, webhooks};
+pub use derived::{Configuration, Installation, Rule, Webhook, controllers, live_paths, rules, webhooks};
 
 use crate::{Context, Request, Verdict};
 use futures::future::BoxFuture;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
 use kruise_admission::descriptor::{
-    Configuration, Place, Resource, Rule, Scope, crd_name, descriptors, rules, webhooks,
+    Configuration, Installation, Resource, Rule, Scope, crd_name, descriptors, rules, webhooks,
 };
 use kruise_api::gates::{Gate, Gates};
 use kruise_api::names::{group, object};
@@ -27,14 +27,14 @@ pub(super) fn files() -> Result<BTreeMap<String, String>> {
 }
 
 fn entries() -> Value {
-    let place = Place {
+    let installation = Installation {
         namespace: NAMESPACE,
         service: object::WEBHOOK_SERVICE,
         timeout: json!(10),
     };
     let of = |configuration| {
         webhooks(configuration)
-            .map(|webhook| webhook.manifest(&place))
+            .map(|webhook| webhook.manifest(&installation))
             .collect()
     };
     let [mutating, validating]: [Vec<Value>; 2] = Configuration::BOTH.map(of);

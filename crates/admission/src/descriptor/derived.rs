@@ -53,7 +53,7 @@ pub struct Webhook {
 
 /// Where the manager is installed, as the manifests say it. A chart may put its own expressions here.
 #[derive(Debug, Clone)]
-pub struct Place<'a> {
+pub struct Installation<'a> {
     pub namespace: &'a str,
     pub service: &'a str,
     /// Value of `timeoutSeconds`.
@@ -75,13 +75,13 @@ pub fn webhooks(configuration: Configuration) -> impl Iterator<Item = Webhook> {
 
 impl Webhook {
     /// The entry as a manifest has it. There is no CA bundle: the manager writes it, and applying the manifest again leaves it alone.
-    pub fn manifest(&self, place: &Place<'_>) -> Value {
+    pub fn manifest(&self, installation: &Installation<'_>) -> Value {
         let resource = &self.descriptor.resource;
         let operations: Vec<_> = self.entry.operations.iter().map(|operation| operation.name()).collect();
         let mut entry = json!({
             "name": self.entry.name,
             "admissionReviewVersions": ["v1", "v1beta1"],
-            "clientConfig": {"service": {"namespace": place.namespace, "name": place.service, "path": self.hook.path}},
+            "clientConfig": {"service": {"namespace": installation.namespace, "name": installation.service, "path": self.hook.path}},
             "failurePolicy": "Fail",
             "rules": [{
                 "apiGroups": [resource.group()],
@@ -90,7 +90,7 @@ impl Webhook {
                 "resources": [format!("{}{}", resource.plural(), self.entry.subresource)],
             }],
             "sideEffects": "None",
-            "timeoutSeconds": place.timeout,
+            "timeoutSeconds": installation.timeout,
         });
         let not_in = |key: &str, values: &[&str]| json!({"key": key, "operator": "NotIn", "values": values});
         let Some(fields) = entry.as_object_mut() else {
@@ -101,7 +101,7 @@ impl Webhook {
             Reach::Pods => {
                 let namespaces = json!({"matchExpressions": [
                     not_in(label::CONTROL_PLANE, &["openkruise"]),
-                    not_in(label::NAMESPACE_NAME, &["kube-system", place.namespace]),
+                    not_in(label::NAMESPACE_NAME, &["kube-system", installation.namespace]),
                 ]});
                 fields.insert("namespaceSelector".into(), namespaces);
             }

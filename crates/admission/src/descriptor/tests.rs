@@ -29,7 +29,7 @@ fn every_kind_of_the_api_has_exactly_one_descriptor() {
 
 #[test]
 fn both_configurations_are_those_of_the_contract() {
-    let place = Place {
+    let installation = Installation {
         namespace: "our-namespace",
         service: "our-service",
         timeout: json!(30),
@@ -38,7 +38,7 @@ fn both_configurations_are_those_of_the_contract() {
     let mut found = Vec::new();
     for configuration in Configuration::BOTH {
         for webhook in webhooks(configuration) {
-            let entry = webhook.manifest(&place);
+            let entry = webhook.manifest(&installation);
             assert_eq!(entry["sideEffects"], "None");
             assert_eq!(entry["admissionReviewVersions"], json!(["v1", "v1beta1"]));
             assert_eq!(entry["timeoutSeconds"], 30);

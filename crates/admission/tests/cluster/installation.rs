@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use kruise_admission::{
     Admission, AdmissionError, CertStore, Readiness, Settings,
-    descriptor::{Configuration, Place, webhooks},
+    descriptor::{Configuration, Installation, webhooks},
 };
 use kruise_api::gates::Gates;
 use kruise_testkit::{
@@ -102,7 +102,7 @@ impl Installation {
 
     /// The configuration as the chart has it, but for this namespace only.
     pub(super) fn manifest(&self, configuration: Configuration) -> Value {
-        let place = Place {
+        let installation = Installation {
             namespace: self.namespace.name(),
             service: "hooks",
             timeout: json!(10),
@@ -110,7 +110,7 @@ impl Installation {
         let here = json!({"matchLabels": {"kubernetes.io/metadata.name": self.namespace.name()}});
         let entries: Vec<Value> = webhooks(configuration)
             .map(|webhook| {
-                let mut entry = webhook.manifest(&place);
+                let mut entry = webhook.manifest(&installation);
                 entry["namespaceSelector"] = here.clone();
                 entry
             })
