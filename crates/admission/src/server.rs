@@ -13,7 +13,7 @@
 
 mod certificate;
 mod connections;
-mod exchange;
+mod service;
 
 pub(crate) use certificate::ServingCertificate;
 pub(crate) use connections::Limits;
@@ -206,13 +206,13 @@ async fn converse(stream: TlsStream<TcpStream>, address: SocketAddr, shared: &Ar
     let peer = &place.peer;
     let service = service_fn(|request| {
         let (shared, peer) = (shared.clone(), peer.clone());
-        async move { exchange::answer(request, &shared, &peer).await }
+        async move { service::handle(request, &shared, &peer).await }
     });
     // When the connection is to end, and how long requests in progress get for it.
     let end = async {
         tokio::select! {
-            () = shared.close.cancelled() => exchange::LONGEST,
-            () = peer.old(), if is_h2 => exchange::LONGEST,
+            () = shared.close.cancelled() => service::LONGEST,
+            () = peer.old(), if is_h2 => service::LONGEST,
             () = peer.crowded_out() => {
                 shared.dispatch.metrics().closed("crowded");
                 LAST_WORDS

@@ -32,7 +32,7 @@ const SMALL: usize = 256 * 1024;
 /// The longest that an API server waits for a webhook.
 pub(super) const LONGEST: Duration = Duration::from_secs(30);
 
-pub(super) async fn answer(
+pub(super) async fn handle(
     request: Request<Incoming>,
     shared: &Arc<Shared>,
     peer: &Peer,
