@@ -19,7 +19,7 @@ pub(crate) use certificate::ServingCertificate;
 pub(crate) use connections::Limits;
 
 use crate::dispatch::Dispatch;
-use connections::{Connections, Place};
+use connections::{Connections, Slot};
 use hyper::{server::conn::http1, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::{ServerConfig, crypto::ring};
@@ -169,11 +169,11 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, tasks: &TaskTracke
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
-                if let Some(place) = shared.connections.admit(address.ip()) {
-                    tasks.spawn(serve(stream, address, shared.clone(), place));
+                if let Some(slot) = shared.connections.admit(address.ip()) {
+                    tasks.spawn(serve(stream, address, shared.clone(), slot));
                 } else {
                     shared.dispatch.metrics().closed("refused");
-                    debug!(%address, "no place for a connection");
+                    debug!(%address, "no slot for a connection");
                 }
             }
             Err(error) => {
@@ -184,7 +184,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, tasks: &TaskTracke
     }
 }
 
-async fn serve(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>, place: Place) {
+async fn serve(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>, slot: Slot) {
     let metrics = shared.dispatch.metrics();
     metrics.connections.inc();
     // Answers are small and awaited.
@@ -192,18 +192,18 @@ async fn serve(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>, plac
     let handshake = timeout(HANDSHAKE, shared.acceptor.accept(stream));
     tokio::select! {
         shaken = handshake => match shaken {
-            Ok(Ok(stream)) => converse(stream, address, &shared, &place).await,
+            Ok(Ok(stream)) => converse(stream, address, &shared, &slot).await,
             Ok(Err(error)) => debug!(%address, "TLS handshake failed: {error}"),
             Err(_) => debug!(%address, "TLS handshake took too long"),
         },
-        () = place.peer.crowded_out() => metrics.closed("crowded"),
+        () = slot.peer.crowded_out() => metrics.closed("crowded"),
     }
     metrics.connections.dec();
 }
 
-async fn converse(stream: TlsStream<TcpStream>, address: SocketAddr, shared: &Arc<Shared>, place: &Place) {
+async fn converse(stream: TlsStream<TcpStream>, address: SocketAddr, shared: &Arc<Shared>, slot: &Slot) {
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let peer = &place.peer;
+    let peer = &slot.peer;
     let service = service_fn(|request| {
         let (shared, peer) = (shared.clone(), peer.clone());
         async move { service::handle(request, &shared, &peer).await }

@@ -1,9 +1,9 @@
 //! Who is connected, and who has to go when it gets crowded.
 //!
-//! - There are so many places, and so many for one source, which is the address that connections come from. Several API servers may share one, behind a
+//! - There are so many slots, and so many for one source, which is the address that connections come from. Several API servers may share one, behind a
 //!   proxy or the address of a node, and each keeps as many connections as it has questions at the same time.
 //! - A connection is idle while we do not work for it. A handshake, a head or a body that does not come and an answer that nobody reads are idle, too.
-//! - A newcomer whose source has all its places takes that of the source's longest idle connection. When all places of the server are taken, it is the
+//! - A newcomer whose source has all its slots takes that of the source's longest idle connection. When all slots of the server are taken, it is the
 //!   longest idle one of the source that has most. Only when none of these is idle, the newcomer is refused.
 //! - Who is idle for too long is closed. API servers do so themselves, earlier.
 //! - Who is old is asked to come back, over HTTP/1 by the next answer, so that no question is lost. So the load spreads again over all replicas.
@@ -86,8 +86,8 @@ impl Connections {
         })
     }
 
-    /// A place for a connection from this address; whoever has to go for it is told to.
-    pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    /// A slot for a connection from this address; whoever has to go for it is told to.
+    pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
         let mut open = self.open();
         let mut of_source: HashMap<IpAddr, usize> = HashMap::new();
         for peer in open.peers.values() {
@@ -128,7 +128,7 @@ impl Connections {
         peer.touch();
         open.peers.insert(number, peer.clone());
         drop(open);
-        Some(Place {
+        Some(Slot {
             number,
             peer,
             connections: self.clone(),
@@ -140,15 +140,15 @@ impl Connections {
     }
 }
 
-/// The place of one connection, until it is dropped.
+/// The slot of one connection, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     number: u64,
     pub(super) peer: Arc<Peer>,
     connections: Arc<Connections>,
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.connections.open().peers.remove(&self.number);
     }
@@ -241,7 +241,7 @@ impl Peer {
         sleep_until(self.old_at.into()).await;
     }
 
-    /// Waits until another needs its place.
+    /// Waits until another needs its slot.
     pub(super) async fn crowded_out(&self) {
         self.leave.cancelled().await;
     }
@@ -289,17 +289,17 @@ mod tests {
     }
 
     /// Which of these were told to leave.
-    fn leaving(places: &[Place]) -> Vec<usize> {
-        let leaves = |(index, place): (usize, &Place)| place.peer.leave.is_cancelled().then_some(index);
-        places.iter().enumerate().filter_map(leaves).collect()
+    fn leaving(slots: &[Slot]) -> Vec<usize> {
+        let leaves = |(index, slot): (usize, &Slot)| slot.peer.leave.is_cancelled().then_some(index);
+        slots.iter().enumerate().filter_map(leaves).collect()
     }
 
-    /// Places of these sources, of which the first is idle for longest.
-    fn admitted(connections: &Arc<Connections>, sources: &[u8]) -> Vec<Place> {
+    /// Slots of these sources, of which the first is idle for longest.
+    fn admitted(connections: &Arc<Connections>, sources: &[u8]) -> Vec<Slot> {
         let admit = |(index, source): (usize, &u8)| {
-            let place = connections.admit(address(*source)).unwrap();
-            place.peer.last.store(index as u64, Ordering::Relaxed);
-            place
+            let slot = connections.admit(address(*source)).unwrap();
+            slot.peer.last.store(index as u64, Ordering::Relaxed);
+            slot
         };
         sources.iter().enumerate().map(admit).collect()
     }
@@ -307,54 +307,54 @@ mod tests {
     #[test]
     fn given_a_source_with_all_its_places_then_its_own_longest_idle_connection_goes() {
         let connections = Connections::new(LIMITS);
-        let places = admitted(&connections, &[1, 2, 2, 2]);
+        let slots = admitted(&connections, &[1, 2, 2, 2]);
         let _newcomer = connections.admit(address(2)).unwrap();
-        assert_eq!(leaving(&places), [1]);
+        assert_eq!(leaving(&slots), [1]);
     }
 
     #[test]
     fn given_a_full_server_then_the_longest_idle_of_the_source_that_has_most_goes() {
         let connections = Connections::new(LIMITS);
-        let places = admitted(&connections, &[1, 2, 3, 2]);
+        let slots = admitted(&connections, &[1, 2, 3, 2]);
         let _newcomer = connections.admit(address(4)).unwrap();
-        assert_eq!(leaving(&places), [1]);
+        assert_eq!(leaving(&slots), [1]);
     }
 
     #[test]
     fn given_connections_at_work_then_another_goes_and_without_any_the_newcomer_is_refused() {
         let connections = Connections::new(LIMITS);
-        let places = admitted(&connections, &[2, 2, 2, 1]);
-        let first = places[0].peer.work();
+        let slots = admitted(&connections, &[2, 2, 2, 1]);
+        let first = slots[0].peer.work();
         let newcomer = connections.admit(address(2)).unwrap();
-        assert_eq!(leaving(&places), [1], "the first is at work");
-        let (_third, _newcomer) = (places[2].peer.work(), newcomer.peer.work());
+        assert_eq!(leaving(&slots), [1], "the first is at work");
+        let (_third, _newcomer) = (slots[2].peer.work(), newcomer.peer.work());
         assert!(connections.admit(address(2)).is_none(), "all of its source are at work");
         let _other = connections.admit(address(5)).unwrap();
-        assert_eq!(leaving(&places), [1, 3], "the only one that is idle");
+        assert_eq!(leaving(&slots), [1, 3], "the only one that is idle");
         drop(first);
         assert!(connections.admit(address(2)).is_some());
-        assert_eq!(leaving(&places), [0, 1, 3]);
+        assert_eq!(leaving(&slots), [0, 1, 3]);
     }
 
     #[test]
     fn given_a_connection_that_ended_then_its_place_is_free() {
         let connections = Connections::new(LIMITS);
-        let mut places = admitted(&connections, &[1, 2, 3, 4]);
-        places.remove(2);
+        let mut slots = admitted(&connections, &[1, 2, 3, 4]);
+        slots.remove(2);
         let _newcomer = connections.admit(address(5)).unwrap();
-        assert_eq!(leaving(&places), [0; 0]);
+        assert_eq!(leaving(&slots), [0; 0]);
     }
 
     #[tokio::test]
     async fn given_large_bodies_of_one_source_then_small_ones_and_those_of_others_have_room() {
         let connections = Connections::new(LIMITS);
-        let places = admitted(&connections, &[1, 1, 2]);
+        let slots = admitted(&connections, &[1, 1, 2]);
         let mebibytes = |count: usize| count * 1024 * 1024;
-        let held = places[0].peer.room(mebibytes(30), true).await;
-        let mut second = std::pin::pin!(places[1].peer.room(mebibytes(30), true));
+        let held = slots[0].peer.room(mebibytes(30), true).await;
+        let mut second = std::pin::pin!(slots[1].peer.room(mebibytes(30), true));
         assert!(futures::poll!(&mut second).is_pending());
-        let _small = places[1].peer.room(1000, false).await;
-        let other = places[2].peer.room(mebibytes(30), true).await;
+        let _small = slots[1].peer.room(1000, false).await;
+        let other = slots[2].peer.room(mebibytes(30), true).await;
         drop(held);
         second.await;
         drop(other);
