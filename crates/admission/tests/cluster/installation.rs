@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use kruise_admission::{
     Admission, AdmissionError, CertStore, Readiness, Settings,
-    descriptor::{Configuration, Installation, webhooks},
+    descriptor::{self, Configuration, webhooks},
 };
 use kruise_api::gates::Gates;
 use kruise_testkit::{
@@ -102,7 +102,7 @@ impl Installation {
 
     /// The configuration as the chart has it, but for this namespace only.
     pub(super) fn manifest(&self, configuration: Configuration) -> Value {
-        let installation = Installation {
+        let installation = descriptor::Installation {
             namespace: self.namespace.name(),
             service: "hooks",
             timeout: json!(10),
