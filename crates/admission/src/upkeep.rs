@@ -13,7 +13,7 @@
 //! A pass that fails is repeated, after pauses that grow up to half a minute. When somebody else keeps overwriting what we write, we do not race:
 //! after some forty writes there is one per second.
 
-mod handout;
+mod ca_injector;
 mod watch;
 
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
     settings::CertStore,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use handout::{HandOutError, Handout};
+use ca_injector::{CaInjector, InjectError};
 use kruise_api::gates::{Gate, Gates};
 use kube::Client;
 use std::{
@@ -65,7 +65,7 @@ enum PassError {
     #[error("the certificates of {0}: {1}")]
     Certificates(String, CertificateError),
     #[error(transparent)]
-    HandOut(#[from] HandOutError),
+    Inject(#[from] InjectError),
 }
 
 /// Everything the loop needs.
@@ -78,7 +78,7 @@ pub(crate) struct Upkeep {
     store: Store,
     renewal: Renewal,
     showing: Showing,
-    handout: Handout,
+    ca_injector: CaInjector,
     certificate: Arc<ServingCertificate>,
     readiness: Readiness,
     metrics: Metrics,
@@ -125,7 +125,7 @@ impl Upkeep {
                 keep_old_ca: settings.overlap * 4,
             },
             showing: Showing::new(endpoint.host(), settings.overlap),
-            handout: Handout::new(client.clone(), &settings, metrics.clone()),
+            ca_injector: CaInjector::new(client.clone(), &settings, metrics.clone()),
             client,
             settings,
             gates,
@@ -148,7 +148,7 @@ impl Upkeep {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = world.changed() => {}
-                () = sleep_until(next.into()), if world.seen.is_complete() => self.handout.look_again(),
+                () = sleep_until(next.into()), if world.seen.is_complete() => self.ca_injector.look_again(),
             }
             if !world.seen.is_complete() {
                 progress.send_if_modified(|progress| not_yet(progress, world.seen.missing()));
@@ -189,15 +189,15 @@ impl Upkeep {
         } else {
             self.showing.bundle(&kept, Instant::now())
         };
-        let wanted = handout::Wanted {
+        let wanted = ca_injector::Wanted {
             endpoint: self.endpoint.clone(),
             ca_bundle: BASE64.encode(&bundle),
             live: live_paths(self.gates, |crd| seen.has_crd(crd)),
         };
         if external {
-            self.handout.verify(seen, &wanted).await?;
+            self.ca_injector.verify(seen, &wanted).await?;
         } else {
-            self.handout.give(seen, &wanted).await?;
+            self.ca_injector.inject(seen, &wanted).await?;
         }
         let wrong = |error| PassError::Certificates(self.settings.secret_name.clone(), error);
         let (new, exchange) = self

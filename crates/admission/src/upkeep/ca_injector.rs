@@ -42,7 +42,7 @@ const PER_WRITE: Duration = Duration::from_secs(1);
 
 /// Why the bundle is not where it should be.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HandOutError {
+pub(super) enum InjectError {
     #[error("{0} does not exist; install the chart, or apply its webhook configurations again")]
     Missing(String),
     #[error("{object}: {reason}")]
@@ -68,7 +68,7 @@ pub(super) struct Wanted {
 }
 
 /// Remembers which objects are known to be right.
-pub(super) struct Handout {
+pub(super) struct CaInjector {
     client: Client,
     mutating: String,
     validating: String,
@@ -80,15 +80,15 @@ pub(super) struct Handout {
     budget: Mutex<Budget>,
 }
 
-impl fmt::Debug for Handout {
+impl fmt::Debug for CaInjector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handout")
+        f.debug_struct("CaInjector")
             .field("right", &self.right)
             .finish_non_exhaustive()
     }
 }
 
-impl Handout {
+impl CaInjector {
     pub(super) fn new(client: Client, settings: &Settings, metrics: Metrics) -> Self {
         Self {
             client,
@@ -107,24 +107,24 @@ impl Handout {
     }
 
     /// Writes what is not right. All objects are tried; the first failure is told.
-    pub(super) async fn give(&mut self, seen: &Seen, wanted: &Wanted) -> Result<(), HandOutError> {
+    pub(super) async fn inject(&mut self, seen: &Seen, wanted: &Wanted) -> Result<(), InjectError> {
         let objects = self.unverified(seen, wanted);
         let this = &*self;
-        let given: Vec<_> = stream::iter(objects)
+        let injected: Vec<_> = stream::iter(objects)
             .map(|object| async move {
-                let given = match &object {
+                let injected = match &object {
                     Object::Secret => Ok(String::new()),
-                    Object::Configuration(configuration) => this.give_configuration(*configuration, wanted).await,
-                    Object::Crd(name) => this.give_crd(name, wanted).await,
+                    Object::Configuration(configuration) => this.inject_configuration(*configuration, wanted).await,
+                    Object::Crd(name) => this.inject_crd(name, wanted).await,
                 };
-                (object, given)
+                (object, injected)
             })
             .buffered(AT_ONCE)
             .collect()
             .await;
         let mut result = Ok(());
-        for (object, given) in given {
-            match given {
+        for (object, injected) in injected {
+            match injected {
                 Ok(version) => {
                     self.right.insert(object, version);
                 }
@@ -135,7 +135,7 @@ impl Handout {
     }
 
     /// Only looks whether all is right.
-    pub(super) async fn verify(&mut self, seen: &Seen, wanted: &Wanted) -> Result<(), HandOutError> {
+    pub(super) async fn verify(&mut self, seen: &Seen, wanted: &Wanted) -> Result<(), InjectError> {
         for object in self.unverified(seen, wanted) {
             let version = match &object {
                 Object::Secret => continue,
@@ -147,7 +147,7 @@ impl Handout {
                         !is_live || config["caBundle"] == wanted.ca_bundle.as_str()
                     };
                     if !live.entries().webhooks.iter().all(is_right) {
-                        return Err(HandOutError::NotInjected(self.name(*configuration)));
+                        return Err(InjectError::NotInjected(self.name(*configuration)));
                     }
                     live.version()
                 }
@@ -156,7 +156,7 @@ impl Handout {
                     let conversion = &crd.spec.conversion;
                     let bundle = conversion.pointer("/webhook/clientConfig/caBundle");
                     if crds::asks_webhook(conversion) && bundle.and_then(Value::as_str) != Some(&wanted.ca_bundle) {
-                        return Err(HandOutError::NotInjected(format!("CustomResourceDefinition {name}")));
+                        return Err(InjectError::NotInjected(format!("CustomResourceDefinition {name}")));
                     }
                     crd.metadata.resource_version.unwrap_or_default()
                 }
@@ -181,7 +181,7 @@ impl Handout {
         configurations.chain(crds).filter(|object| !is_right(object)).collect()
     }
 
-    async fn give_configuration(&self, configuration: Configuration, wanted: &Wanted) -> Result<String, HandOutError> {
+    async fn inject_configuration(&self, configuration: Configuration, wanted: &Wanted) -> Result<String, InjectError> {
         let live = self.configuration(configuration).await?;
         let wanted = configurations::Wanted {
             endpoint: &wanted.endpoint,
@@ -215,7 +215,7 @@ impl Handout {
         Ok(written.metadata.resource_version.unwrap_or_default())
     }
 
-    async fn give_crd(&self, name: &str, wanted: &Wanted) -> Result<String, HandOutError> {
+    async fn inject_crd(&self, name: &str, wanted: &Wanted) -> Result<String, InjectError> {
         let crd = self.crd(name).await?;
         let version = crd.metadata.resource_version.unwrap_or_default();
         let Some(conversion) = crds::rewritten(&crd.spec.conversion, &wanted.endpoint, &wanted.ca_bundle) else {
@@ -238,12 +238,12 @@ impl Handout {
         Ok(written.metadata.resource_version.unwrap_or_default())
     }
 
-    fn spend(&self, object: &str) -> Result<(), HandOutError> {
+    fn spend(&self, object: &str) -> Result<(), InjectError> {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
         if budget.spend(Instant::now()) {
             Ok(())
         } else {
-            Err(HandOutError::Contended(object.to_owned()))
+            Err(InjectError::Contended(object.to_owned()))
         }
     }
 
@@ -266,18 +266,18 @@ impl Handout {
         Api::all_with(self.client.clone(), &resource)
     }
 
-    async fn configuration(&self, configuration: Configuration) -> Result<Live, HandOutError> {
+    async fn configuration(&self, configuration: Configuration) -> Result<Live, InjectError> {
         let name = self.name(configuration);
         let api = self.configurations(configuration);
         call(&name, api.get(self.object(configuration))).await.map(Live)
     }
 
     /// The part of a CRD that we look at; the schemas, which are most of it, are skipped.
-    async fn crd(&self, name: &str) -> Result<Crd, HandOutError> {
+    async fn crd(&self, name: &str) -> Result<Crd, InjectError> {
         let object = format!("CustomResourceDefinition {name}");
         let path = format!("{}/{name}", CustomResourceDefinition::url_path(&(), None));
         let request = http::Request::get(path).body(Vec::new());
-        let request = request.map_err(|error| HandOutError::Api {
+        let request = request.map_err(|error| InjectError::Api {
             object: object.clone(),
             reason: error.to_string(),
         })?;
@@ -316,12 +316,12 @@ struct CrdSpec {
     conversion: Value,
 }
 
-async fn call<T>(object: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, HandOutError> {
+async fn call<T>(object: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, InjectError> {
     match timeout(DEADLINE, call).await {
-        Err(_) => Err(HandOutError::Late(object.to_owned())),
+        Err(_) => Err(InjectError::Late(object.to_owned())),
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(HandOutError::Missing(object.to_owned())),
-        Ok(Err(error)) => Err(HandOutError::Api {
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(InjectError::Missing(object.to_owned())),
+        Ok(Err(error)) => Err(InjectError::Api {
             object: object.to_owned(),
             reason: told(&error),
         }),
