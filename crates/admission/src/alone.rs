@@ -2,7 +2,7 @@
 
 use crate::{
     AdmissionError, Context,
-    certificates::{Artifacts, Decision, Renewal, Showing},
+    certificates::{Artifacts, Decision, Renewal, ServingState},
     descriptor::descriptors,
     dispatch::Dispatch,
     metrics::Metrics,
@@ -49,8 +49,8 @@ impl Alone {
             Decision::Keep(_) => Artifacts::default(),
         };
         let certificate = Arc::new(ServingCertificate::default());
-        let mut showing = Showing::new(HOST.to_owned(), Duration::ZERO);
-        let shown = showing.handed_out(&artifacts, SystemTime::now(), Instant::now());
+        let mut serving = ServingState::new(HOST.to_owned(), Duration::ZERO);
+        let shown = serving.injected(&artifacts, SystemTime::now(), Instant::now());
         if let (Some(shown), _) = shown.map_err(|error| wrong(error.to_string()))? {
             certificate.set(shown.certified.clone());
         }

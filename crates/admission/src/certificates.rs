@@ -12,20 +12,20 @@
 //! are RSA 2048, which we use as long as they are good).
 //!
 //! **Changed without a gap.** A new CA is added to the bundle in front of the old one. API servers have to learn the bundle before they can accept
-//! a certificate of the new CA, so each replica goes on showing the old certificate for a while ([`showing`]). The old CA leaves the bundle
+//! a certificate of the new CA, so each replica goes on showing the old certificate for a while ([`serving_state`]). The old CA leaves the bundle
 //! some time later.
 
 mod directory;
 mod issue;
 mod renewal;
-mod showing;
+mod serving_state;
 mod store;
 mod x509;
 
 pub(crate) use directory::write as write_directory;
 pub(crate) use issue::CertificateError;
 pub(crate) use renewal::{Decision, Renewal};
-pub(crate) use showing::Showing;
+pub(crate) use serving_state::ServingState;
 pub(crate) use store::{Store, StoreError};
 pub(crate) use x509::Trusted;
 

@@ -19,7 +19,7 @@ mod watch;
 use crate::{
     Settings,
     certificates::{
-        Artifacts, CertificateError, Decision, Renewal, Showing, Store, StoreError, Trusted, write_directory,
+        Artifacts, CertificateError, Decision, Renewal, ServingState, Store, StoreError, Trusted, write_directory,
     },
     descriptor::live_paths,
     endpoint::Endpoint,
@@ -77,7 +77,7 @@ pub(crate) struct Upkeep {
     port: u16,
     store: Store,
     renewal: Renewal,
-    showing: Showing,
+    serving: ServingState,
     ca_injector: CaInjector,
     certificate: Arc<ServingCertificate>,
     readiness: Readiness,
@@ -124,7 +124,7 @@ impl Upkeep {
                 // Others may see a new certificate a whole round later.
                 keep_old_ca: settings.overlap * 4,
             },
-            showing: Showing::new(endpoint.host(), settings.overlap),
+            serving: ServingState::new(endpoint.host(), settings.overlap),
             ca_injector: CaInjector::new(client.clone(), &settings, metrics.clone()),
             client,
             settings,
@@ -187,7 +187,7 @@ impl Upkeep {
         let bundle = if external {
             kept.ca_bundle.clone()
         } else {
-            self.showing.bundle(&kept, Instant::now())
+            self.serving.bundle(&kept, Instant::now())
         };
         let wanted = ca_injector::Wanted {
             endpoint: self.endpoint.clone(),
@@ -201,8 +201,8 @@ impl Upkeep {
         }
         let wrong = |error| PassError::Certificates(self.settings.secret_name.clone(), error);
         let (new, exchange) = self
-            .showing
-            .handed_out(&kept, SystemTime::now(), Instant::now())
+            .serving
+            .injected(&kept, SystemTime::now(), Instant::now())
             .map_err(wrong)?;
         if let Some(new) = new {
             show(&self.certificate, &self.metrics, new);
@@ -217,7 +217,7 @@ impl Upkeep {
         let kept = self.store.read().await?;
         let decision = self
             .renewal
-            .decide(&kept.artifacts, self.showing.shown(), SystemTime::now())
+            .decide(&kept.artifacts, self.serving.shown(), SystemTime::now())
             .map_err(|error| PassError::Certificates(self.settings.secret_name.clone(), error))?;
         match decision {
             Decision::Keep(wake) if kept.complete => Ok((kept.artifacts, wake)),
@@ -236,7 +236,7 @@ impl Upkeep {
 
     /// Writes what is shown into the directory, but not what signs. With the Secret as the store nothing depends on it.
     async fn write_directory(&mut self, ca_bundle: Vec<u8>) {
-        let Some(shown) = self.showing.shown() else { return };
+        let Some(shown) = self.serving.shown() else { return };
         if self.settings.cert_store == CertStore::Directory {
             return;
         }

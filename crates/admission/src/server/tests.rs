@@ -3,7 +3,7 @@ mod attacks;
 use super::*;
 use crate::{
     Context,
-    certificates::{Artifacts, Decision, Renewal, Showing},
+    certificates::{Artifacts, Decision, Renewal, ServingState},
     descriptor::{Descriptor, descriptors},
     metrics::Metrics,
 };
@@ -42,10 +42,8 @@ fn certificates() -> Artifacts {
 }
 
 fn show(certificate: &ServingCertificate, artifacts: &Artifacts) {
-    let mut showing = Showing::new("127.0.0.1".into(), Duration::ZERO);
-    let (shown, _) = showing
-        .handed_out(artifacts, SystemTime::now(), Instant::now())
-        .unwrap();
+    let mut serving = ServingState::new("127.0.0.1".into(), Duration::ZERO);
+    let (shown, _) = serving.injected(artifacts, SystemTime::now(), Instant::now()).unwrap();
     certificate.set(shown.unwrap().certified.clone());
 }
 

@@ -21,14 +21,14 @@ fn fresh() -> Artifacts {
 }
 
 struct Replica {
-    showing: Showing,
+    serving: ServingState,
     start: Instant,
 }
 
 impl Replica {
     fn new() -> Self {
         Self {
-            showing: Showing::new(HOST.into(), OVERLAP),
+            serving: ServingState::new(HOST.into(), OVERLAP),
             start: Instant::now(),
         }
     }
@@ -36,9 +36,9 @@ impl Replica {
     /// One pass with these certificates kept. Returns how many CAs are handed out, whether the certificate is shown, and when to come back.
     fn pass(&mut self, kept: &Artifacts, seconds: u64) -> (usize, bool, Option<u64>) {
         let now = self.start + Duration::from_secs(seconds);
-        let bundle = self.showing.bundle(kept, now);
-        let (_, wake) = self.showing.handed_out(kept, SystemTime::now(), now).unwrap();
-        let shown = self.showing.shown().unwrap();
+        let bundle = self.serving.bundle(kept, now);
+        let (_, wake) = self.serving.injected(kept, SystemTime::now(), now).unwrap();
+        let shown = self.serving.shown().unwrap();
         // Whatever is shown, clients that go by this bundle accept it.
         let checked = Artifacts {
             ca_bundle: bundle.clone(),
@@ -94,7 +94,7 @@ fn given_a_new_ca_then_it_is_handed_out_before_its_certificate_is_shown() {
     };
     assert_eq!(replica.pass(&alone, 400), (1, true, None));
     assert_eq!(
-        replica.showing.shown(),
+        replica.serving.shown(),
         Some(&alone),
         "what is forgotten stays forgotten"
     );
@@ -135,6 +135,6 @@ fn given_a_certificate_that_cannot_be_used_then_the_old_one_stays() {
         key: fresh().key,
         ..fresh()
     };
-    assert!(replica.showing.handed_out(&broken, SystemTime::now(), now).is_err());
-    assert_eq!(replica.showing.shown(), Some(&first));
+    assert!(replica.serving.injected(&broken, SystemTime::now(), now).is_err());
+    assert_eq!(replica.serving.shown(), Some(&first));
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// What is shown now.
 #[derive(Debug)]
-pub(crate) struct Showing {
+pub(crate) struct ServingState {
     host: String,
     /// How long a bundle is handed out before a certificate relies on it.
     overlap: Duration,
@@ -31,7 +31,7 @@ struct Shown {
     trusted: Trusted,
 }
 
-impl Showing {
+impl ServingState {
     pub(crate) fn new(host: String, overlap: Duration) -> Self {
         Self {
             host,
@@ -65,8 +65,8 @@ impl Showing {
         bundle
     }
 
-    /// To be called when the bundle has been handed out. Returns what to show from now on, if that is something new, and when to come back.
-    pub(crate) fn handed_out(
+    /// To be called when the bundle has been injected. Returns what to show from now on, if that is something new, and when to come back.
+    pub(crate) fn injected(
         &mut self,
         kept: &Artifacts,
         wall: SystemTime,
