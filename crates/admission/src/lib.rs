@@ -4,6 +4,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod alone;
+mod certificate_reconciler;
 mod certificates;
 mod cloneset;
 mod configurations;
@@ -23,7 +24,7 @@ mod review;
 mod server;
 mod settings;
 mod templates;
-mod upkeep;
+
 mod verdict;
 
 pub use alone::Alone;
@@ -35,6 +36,7 @@ pub use settings::{CertStore, Settings};
 pub use templates::{TemplateCheck, Templates, Unchecked};
 pub use verdict::Verdict;
 
+use certificate_reconciler::{CertificateReconciler, Progress};
 use dispatch::Dispatch;
 use kruise_api::gates::Gates;
 use kube::Client;
@@ -49,7 +51,6 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
-use upkeep::{Progress, Upkeep};
 
 /// What handlers can rely on.
 #[derive(Debug, Clone)]
@@ -93,7 +94,7 @@ pub struct Admission {
     port: u16,
     stop: CancellationToken,
     server: Running,
-    upkeep: JoinHandle<()>,
+    reconciler: JoinHandle<()>,
 }
 
 impl Admission {
@@ -122,11 +123,11 @@ impl Admission {
         };
         let time = settings.initialize_timeout;
         let (progress, mut seen) = watch::channel(Progress::NotYet("no answer from the API server".to_owned()));
-        let upkeep = Upkeep::new(client, settings, gates, port, certificate, readiness, metrics);
+        let reconciler = CertificateReconciler::new(client, settings, gates, port, certificate, readiness, metrics);
         // Ends with the process, or when the start fails.
         let running = stop.child_token();
         let guard = running.clone().drop_guard();
-        let upkeep = tokio::spawn(upkeep.run(progress, running));
+        let reconciler = tokio::spawn(reconciler.run(progress, running));
         let ready = async {
             tokio::select! {
                 ready = seen.wait_for(|progress| *progress == Progress::Ready) => ready.is_ok(),
@@ -151,7 +152,7 @@ impl Admission {
             port,
             stop,
             server,
-            upkeep,
+            reconciler,
         })
     }
 
@@ -166,11 +167,11 @@ impl Admission {
         let Self {
             stop,
             mut server,
-            mut upkeep,
+            mut reconciler,
             ..
         } = self;
-        let upkeep_ended = |end: Result<(), JoinError>| AdmissionError::Ended {
-            task: "the upkeep of certificates",
+        let reconciler_ended = |end: Result<(), JoinError>| AdmissionError::Ended {
+            task: "the reconciler of certificates",
             reason: end.map_or_else(|error| error.to_string(), |()| "it was not asked to".to_owned()),
         };
         tokio::select! {
@@ -180,10 +181,10 @@ impl Admission {
                 Ok(()) => server_ended("it was not asked to"),
                 Err(error) => server_ended(error),
             }),
-            end = &mut upkeep => return Err(upkeep_ended(end)),
+            end = &mut reconciler => return Err(reconciler_ended(end)),
         }
         server.ended().await.map_err(server_ended)?;
-        upkeep.await.map_err(|panic| upkeep_ended(Err(panic)))
+        reconciler.await.map_err(|panic| reconciler_ended(Err(panic)))
     }
 }
 

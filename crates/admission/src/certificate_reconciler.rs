@@ -69,7 +69,7 @@ enum PassError {
 }
 
 /// Everything the loop needs.
-pub(crate) struct Upkeep {
+pub(crate) struct CertificateReconciler {
     client: Client,
     settings: Settings,
     gates: Gates,
@@ -85,15 +85,15 @@ pub(crate) struct Upkeep {
     complained_about_directory: bool,
 }
 
-impl fmt::Debug for Upkeep {
+impl fmt::Debug for CertificateReconciler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upkeep")
+        f.debug_struct("CertificateReconciler")
             .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }
 }
 
-impl Upkeep {
+impl CertificateReconciler {
     pub(crate) fn new(
         client: Client,
         settings: Settings,
