@@ -26,7 +26,7 @@ use kruise_runtime::expectations::{Expectations, View};
 use kruise_runtime::resource::{ObjectKey, Resource};
 use kruise_runtime::writer::{DeleteOptions, Patch, Preconditions, Target, slow_start};
 
-use crate::platform::Workplace;
+use crate::platform::ControllerContext;
 pub(crate) use last::LastOutcomes;
 
 static POD: Resource = Resource::namespaced("", "v1", "Pod", "pods");
@@ -65,7 +65,7 @@ const AT_ONCE: usize = 256;
 
 /// Applies the plans of one controller.
 pub(crate) struct Applier {
-    place: Arc<Workplace>,
+    context: Arc<ControllerContext>,
     /// Where writes of a kind become visible. A kind that is not watched is not waited for.
     views: HashMap<ObjectKind, SharedView>,
 }
@@ -93,9 +93,9 @@ pub(crate) struct Applied {
 }
 
 impl Applier {
-    pub(crate) fn new(place: Arc<Workplace>) -> Self {
+    pub(crate) fn new(context: Arc<ControllerContext>) -> Self {
         Self {
-            place,
+            context,
             views: HashMap::new(),
         }
     }
@@ -361,9 +361,9 @@ impl Round<'_> {
     }
 
     async fn write(&self, action: &Action) -> Result<(), Error> {
-        let writer = self.applier.place.writer();
+        let writer = self.applier.context.writer();
         let object = action.object();
-        let place = Target::new(resource(object.kind), &object.namespace, &object.name);
+        let target = Target::new(resource(object.kind), &object.namespace, &object.name);
         match action {
             Action::Create { body, .. } => {
                 let unanswered = Unanswered::new(|| {
@@ -371,7 +371,7 @@ impl Round<'_> {
                         expectations.maybe_created(self.key, view, key);
                     });
                 });
-                let created = writer.create(place.resource, place.namespace, body.text()).await;
+                let created = writer.create(target.resource, target.namespace, body.text()).await;
                 unanswered.answered();
                 self.expect(object, |expectations, view, key| match &created {
                     Ok(written) => expectations.created(self.key, view, &object.namespace, written),
@@ -388,16 +388,16 @@ impl Round<'_> {
                 preconditions,
                 ..
             } => {
-                let place = match part {
-                    Part::Object => place,
-                    Part::Status => place.status(),
-                    Part::Resize => place.part("resize"),
+                let target = match part {
+                    Part::Object => target,
+                    Part::Status => target.status(),
+                    Part::Resize => target.part("resize"),
                 };
                 let patch = match patch.clone() {
                     plan::Patch::Merge(document) => Patch::Merge(document),
                     plan::Patch::Strategic(document) => Patch::Strategic(document),
                 };
-                let written = writer.patch(&place, patch, &conditions(preconditions)).await?;
+                let written = writer.patch(&target, patch, &conditions(preconditions)).await?;
                 self.expect(object, |expectations, view, _| {
                     expectations.changed(self.key, view, &object.namespace, &written);
                 });
@@ -415,7 +415,7 @@ impl Round<'_> {
                     annotations,
                     preconditions: preconditions.as_ref(),
                 };
-                if let Some(written) = copy.write(&self.applier.place).await? {
+                if let Some(written) = copy.write(&self.applier.context).await? {
                     self.expect(object, |expectations, view, _| {
                         expectations.changed(self.key, view, &object.namespace, &written);
                     });
@@ -434,9 +434,9 @@ impl Round<'_> {
                     });
                 });
                 let deleted = if matches!(action, Action::Evict { .. }) {
-                    writer.evict(&place, &options).await
+                    writer.evict(&target, &options).await
                 } else {
-                    writer.delete(&place, &options).await
+                    writer.delete(&target, &options).await
                 };
                 unanswered.answered();
                 self.expect(object, |expectations, view, key| match &deleted {
@@ -452,7 +452,7 @@ impl Round<'_> {
     fn expect(&self, object: &plan::Target, remember: impl FnOnce(&Expectations, &SharedView, &ObjectKey)) {
         if let Some(view) = self.applier.views.get(&object.kind) {
             let key = ObjectKey::new(&object.namespace, &object.name);
-            remember(self.applier.place.expectations(), view, &key);
+            remember(self.applier.context.expectations(), view, &key);
         }
     }
 
@@ -476,7 +476,7 @@ impl Round<'_> {
         });
         let regarding = other.as_ref().unwrap_or(self.regarding);
         self.applier
-            .place
+            .context
             .recorder()
             .record(regarding, tone, event.reason, message);
     }

@@ -5,7 +5,7 @@
 //!
 //! To add one, write a module beside [`pod_readiness`]:
 //!
-//! 1. `build` asks [`Platform`] for the stores it reads, which is what makes a kind watched, and for its [`Workplace`].
+//! 1. `build` asks [`Platform`] for the stores it reads, which is what makes a kind watched, and for its [`ControllerContext`].
 //! 2. It returns a [`Part`]: what wakes it up ([`Part::wake`]), and what it does with a key ([`Part::new`]).
 //! 3. It may say what it would do with an object: [`Platform::plans`].
 //!
@@ -19,7 +19,7 @@ mod launch_priority;
 mod nodeimage;
 mod pod_readiness;
 
-use crate::platform::{Platform, Workplace};
+use crate::platform::{ControllerContext, Platform};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kruise_admission::descriptor::{self, Controller};
@@ -105,7 +105,7 @@ impl fmt::Debug for Part {
 /// A controller that observes, plans and applies: it can say what it would do, and does that.
 trait Planned: Send + Sync + 'static {
     /// What it works with.
-    fn place(&self) -> &Workplace;
+    fn context(&self) -> &ControllerContext;
 
     /// Has the stores wake it up.
     fn subscribe(self: &Arc<Self>);
@@ -123,7 +123,7 @@ fn planned<C: Planned>(platform: &Platform, controller: &'static Controller, kin
     let explain = move |key: &ObjectKey| serde_json::to_value(explained.plan(key)?.1).ok();
     platform.plans().add(kind, controller.name, Arc::new(explain));
     let woken = this.clone();
-    Part::new(controller.name, this.place().controller(), move |key| {
+    Part::new(controller.name, this.context().controller(), move |key| {
         let this = this.clone();
         async move { this.reconcile(&key).await }
     })
@@ -159,8 +159,8 @@ fn surroundings(gates: Gates, server: Server) -> Env {
 }
 
 /// The plan to wait, while the cache does not show what we wrote ourselves.
-fn behind(place: &Workplace, key: &ObjectKey) -> Option<Plan> {
-    match place.expectations().check(key) {
+fn behind(context: &ControllerContext, key: &ObjectKey) -> Option<Plan> {
+    match context.expectations().check(key) {
         Visible::All => None,
         Visible::NotYet {
             object,

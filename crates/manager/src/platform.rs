@@ -146,7 +146,7 @@ impl Platform {
     }
 
     /// What one controller works with.
-    pub fn workplace(&self, described: &'static descriptor::Controller) -> Workplace {
+    pub fn context(&self, described: &'static descriptor::Controller) -> ControllerContext {
         let name = described.name;
         let limits = if described.rate_limited {
             self.settings.limits()
@@ -159,7 +159,7 @@ impl Platform {
             let forces = self.settings.gates.enabled(Gate::ForceDeleteTimeoutExpectationGate);
             expectations = expectations.telling_leaks(&self.leaks).forcing(forces);
         }
-        Workplace {
+        ControllerContext {
             name,
             client: self.client.clone(),
             workers: self.settings.flags.workers.of(described),
@@ -186,7 +186,7 @@ impl fmt::Debug for Platform {
 }
 
 /// What one controller works with, under its own name.
-pub struct Workplace {
+pub struct ControllerContext {
     name: &'static str,
     client: Client,
     workers: usize,
@@ -197,15 +197,15 @@ pub struct Workplace {
     metrics: ControllerMetrics,
 }
 
-impl fmt::Debug for Workplace {
+impl fmt::Debug for ControllerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workplace")
+        f.debug_struct("ControllerContext")
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }
 
-impl Workplace {
+impl ControllerContext {
     /// For what is read in the moment it is written: the content of Secrets is never kept.
     pub fn client(&self) -> &Client {
         &self.client

@@ -12,7 +12,7 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use super::resource;
-use crate::platform::Workplace;
+use crate::platform::ControllerContext;
 
 /// How long a Secret may take to be read.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -29,9 +29,9 @@ pub(super) struct Copy<'a> {
 
 impl Copy<'_> {
     /// Writes it; nothing when the source is gone or has become another, which the next look at the cluster will show.
-    pub(super) async fn write(&self, place: &Workplace) -> Result<Option<Written>, Error> {
+    pub(super) async fn write(&self, context: &ControllerContext) -> Result<Option<Written>, Error> {
         let source = match self.from {
-            Some(from) => match read(place, from).await?.filter(is_for_registry) {
+            Some(from) => match read(context, from).await?.filter(is_for_registry) {
                 Some(source) => Some(source),
                 None => return Ok(None),
             },
@@ -40,14 +40,14 @@ impl Copy<'_> {
         let target = Target::new(resource(self.object.kind), &self.object.namespace, &self.object.name);
         let Some(conditions) = self.preconditions else {
             let body = self.made(&source.unwrap_or_default());
-            let written = place
+            let written = context
                 .writer()
                 .create(target.resource, target.namespace, body.to_string())
                 .await?;
             return Ok(Some(written));
         };
         let gone = || Error::new(Class::Gone, format!("Secret {} is gone", self.object.name));
-        let mut copy = read(place, self.object).await?.ok_or_else(gone)?;
+        let mut copy = read(context, self.object).await?.ok_or_else(gone)?;
         if conditions.uid.as_ref() != copy.metadata.uid.as_ref() {
             return Err(gone());
         }
@@ -59,7 +59,7 @@ impl Copy<'_> {
         let annotations = copy.metadata.annotations.get_or_insert_default();
         annotations.extend(self.annotations.clone());
         let body = serde_json::to_string(&copy).map_err(|error| Error::new(Class::Permanent, error.to_string()))?;
-        Ok(Some(place.writer().replace(&target, body).await?))
+        Ok(Some(context.writer().replace(&target, body).await?))
     }
 
     fn made(&self, source: &Secret) -> Value {
@@ -81,8 +81,8 @@ fn is_for_registry(source: &Secret) -> bool {
     secret::is_for_registry(source.type_.as_deref().unwrap_or_default())
 }
 
-async fn read(place: &Workplace, object: &plan::Target) -> Result<Option<Secret>, Error> {
-    let secrets: Api<Secret> = Api::namespaced(place.client().clone(), &object.namespace);
+async fn read(context: &ControllerContext, object: &plan::Target) -> Result<Option<Secret>, Error> {
+    let secrets: Api<Secret> = Api::namespaced(context.client().clone(), &object.namespace);
     let late = |_| {
         Error::new(
             Class::Transient,

@@ -50,12 +50,12 @@ async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_fo
     };
     let mut platform = unanswered().await;
     let described = descriptor::controllers().find(|known| known.name == controller::CLONE_SET);
-    let place = Arc::new(platform.workplace(described.expect("known")));
+    let context = Arc::new(platform.context(described.expect("known")));
     let pods: kruise_runtime::cache::Store<Pod> = platform.store();
     let seen = json!({ "metadata": { "name": "web-b", "namespace": "shop", "uid": "uid-b", "resourceVersion": "7" } });
     let seen: Pod = serde_json::from_str(&seen.to_string()).expect("a Pod");
     pods.feed(kruise_runtime::cache::Change::Applied(seen));
-    let applier = Applier::new(place.clone()).watching(ObjectKind::Pod, pods);
+    let applier = Applier::new(context.clone()).watching(ObjectKind::Pod, pods);
     let key = ObjectKey::new("shop", "web");
     let regarding = Regarding::new(&CLONE_SET, "shop", "web", "uid");
     for (action, object) in [(create, "shop/web-a"), (delete, "shop/web-b")] {
@@ -65,11 +65,11 @@ async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_fo
         plan.push(step);
         let cut_off = timeout(Duration::from_millis(100), applier.apply(&key, &regarding, &plan)).await;
         assert!(cut_off.is_err());
-        let Visible::NotYet { object: waits_for, .. } = place.expectations().check(&key) else {
+        let Visible::NotYet { object: waits_for, .. } = context.expectations().check(&key) else {
             panic!("{object} is forgotten")
         };
         assert_eq!(waits_for.to_string(), object);
-        place.expectations().forget(&key);
+        context.expectations().forget(&key);
     }
 }
 

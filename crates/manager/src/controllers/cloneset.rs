@@ -8,7 +8,7 @@
 use super::{Part, Planned};
 use crate::apply::{Applier, LastOutcomes, resource};
 use crate::platform::{
-    CLAIMS, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, Workplace,
+    CLAIMS, ControllerContext, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE,
 };
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
@@ -44,7 +44,7 @@ struct CloneSets {
     nodes: Store<PartialObject>,
     /// Only where images can be pulled ahead.
     pull_jobs: Option<Store<PartialObject>>,
-    place: Arc<Workplace>,
+    context: Arc<ControllerContext>,
     applier: Applier,
     last: LastOutcomes,
     gates: Gates,
@@ -54,14 +54,14 @@ struct CloneSets {
 
 pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
     let gates = platform.settings().gates;
-    let place = Arc::new(platform.workplace(controller));
+    let context = Arc::new(platform.context(controller));
     let pods: Store<Pod> = platform.store();
     let sets: Store<CloneSet> = platform.store();
     let revisions: Store<ControllerRevision> = platform.store();
     let claims = platform.heads(&CLAIMS);
     let pulls_ahead = gates.enabled(Gate::PreDownloadImageForInPlaceUpdate);
     let pull_jobs = pulls_ahead.then(|| platform.heads(&IMAGE_PULL_JOBS));
-    let applier = Applier::new(place.clone())
+    let applier = Applier::new(context.clone())
         .watching(ObjectKind::Pod, pods.clone())
         .watching(ObjectKind::CloneSet, sets.clone())
         .watching(ObjectKind::ControllerRevision, revisions.clone())
@@ -90,23 +90,23 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         claims,
         revisions,
         pull_jobs,
-        place: place.clone(),
+        context: context.clone(),
         applier,
     });
     super::planned(platform, controller, CloneSet::KIND, this)
 }
 
 impl Planned for CloneSets {
-    fn place(&self) -> &Workplace {
-        &self.place
+    fn context(&self) -> &ControllerContext {
+        &self.context
     }
 
     fn subscribe(self: &Arc<Self>) {
-        let queue = self.place.queue();
+        let queue = self.context.queue();
         for_objects(&self.sets, queue);
         let (this, pod_queue) = (self.clone(), queue.clone());
         self.pods.subscribe(move |event| {
-            let waits = |key: &ObjectKey| this.place.expectations().check(key) != Visible::All;
+            let waits = |key: &ObjectKey| this.context.expectations().check(key) != Visible::All;
             let unchanged = event.old.zip(event.new).is_some_and(|(old, new)| same(old, new));
             for key in owners(event, |pod| &pod.metadata) {
                 if !unchanged || waits(&key) {
@@ -128,7 +128,7 @@ impl Planned for CloneSets {
         let set = self.sets.get(&key.namespace, &key.name);
         let generation = set.and_then(|set| set.metadata.generation);
         let Some((regarding, plan)) = self.plan(key) else {
-            self.place.expectations().forget(key);
+            self.context.expectations().forget(key);
             self.last.forget(key);
             return Ok(Outcome::done());
         };
@@ -140,7 +140,7 @@ impl Planned for CloneSets {
     /// What to do for a set now. Asking changes nothing.
     fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
         // Before looking: what is seen is then at least as new as what was asked for.
-        let behind = super::behind(&self.place, key);
+        let behind = super::behind(&self.context, key);
         let observed = self.observe(key)?;
         let regarding = Regarding::new(
             resource(ObjectKind::CloneSet),

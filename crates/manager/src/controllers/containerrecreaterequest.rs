@@ -6,7 +6,7 @@
 
 use super::{Part, Planned};
 use crate::apply::{Applier, resource};
-use crate::platform::{Platform, REQUESTS_BY_POD, Workplace};
+use crate::platform::{ControllerContext, Platform, REQUESTS_BY_POD};
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
     containerrecreaterequest::v1beta1::ContainerRecreateRequest, gates::Gates, kind::Kind as _, pod::Pod,
@@ -28,23 +28,23 @@ use std::sync::Arc;
 struct ContainerRecreateRequests {
     requests: Store<ContainerRecreateRequest>,
     pods: Store<Pod>,
-    place: Arc<Workplace>,
+    context: Arc<ControllerContext>,
     applier: Applier,
     gates: Gates,
     server: Server,
 }
 
 pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
-    let place = Arc::new(platform.workplace(controller));
+    let context = Arc::new(platform.context(controller));
     let requests: Store<ContainerRecreateRequest> = platform.store();
     let pods: Store<Pod> = platform.store();
     let this = Arc::new(ContainerRecreateRequests {
-        applier: Applier::new(place.clone())
+        applier: Applier::new(context.clone())
             .watching(ObjectKind::ContainerRecreateRequest, requests.clone())
             .watching(ObjectKind::Pod, pods.clone()),
         requests,
         pods,
-        place: place.clone(),
+        context: context.clone(),
         gates: platform.settings().gates,
         server: Server {
             pod_resize: platform.server().has_pod_resize(),
@@ -54,19 +54,19 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
 }
 
 impl Planned for ContainerRecreateRequests {
-    fn place(&self) -> &Workplace {
-        &self.place
+    fn context(&self) -> &ControllerContext {
+        &self.context
     }
 
     fn subscribe(self: &Arc<Self>) {
-        for_objects(&self.requests, self.place.queue());
+        for_objects(&self.requests, self.context.queue());
         let this = self.clone();
         self.pods.subscribe(move |event| this.pod_changed(event));
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
         let Some((regarding, plan)) = self.plan(key) else {
-            self.place.expectations().forget(key);
+            self.context.expectations().forget(key);
             return Ok(Outcome::done());
         };
         let applied = self.applier.apply(key, &regarding, &plan).await;
@@ -83,7 +83,7 @@ impl Planned for ContainerRecreateRequests {
             &key.name,
             uid,
         );
-        if let Some(behind) = super::behind(&self.place, key) {
+        if let Some(behind) = super::behind(&self.context, key) {
             return Some((regarding, behind));
         }
         let observed = Observed {
@@ -108,8 +108,8 @@ impl ContainerRecreateRequests {
             let text = |field: &Option<String>| field.clone().unwrap_or_default();
             let key = ObjectKey::new(&text(&meta.namespace), &text(&meta.name));
             // What was written to the Pod is waited for as well.
-            if !is_same || self.place.expectations().check(&key) != Visible::All {
-                self.place.queue().add(key, priority(event));
+            if !is_same || self.context.expectations().check(&key) != Visible::All {
+                self.context.queue().add(key, priority(event));
             }
         }
     }

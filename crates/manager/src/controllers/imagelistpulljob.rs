@@ -2,7 +2,7 @@
 
 use super::{Part, Planned};
 use crate::apply::{Applier, resource};
-use crate::platform::{JOBS_BY_OWNER, Platform, Workplace};
+use crate::platform::{ControllerContext, JOBS_BY_OWNER, Platform};
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
     gates::Gates, imagelistpulljob::v1beta1::ImageListPullJob, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _,
@@ -23,23 +23,23 @@ use std::sync::Arc;
 struct ImageListPullJobs {
     lists: Store<ImageListPullJob>,
     jobs: Store<ImagePullJob>,
-    place: Arc<Workplace>,
+    context: Arc<ControllerContext>,
     applier: Applier,
     gates: Gates,
     server: Server,
 }
 
 pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
-    let place = Arc::new(platform.workplace(controller));
+    let context = Arc::new(platform.context(controller));
     let lists: Store<ImageListPullJob> = platform.store();
     let jobs: Store<ImagePullJob> = platform.store();
     let this = Arc::new(ImageListPullJobs {
-        applier: Applier::new(place.clone())
+        applier: Applier::new(context.clone())
             .watching(ObjectKind::ImageListPullJob, lists.clone())
             .watching(ObjectKind::ImagePullJob, jobs.clone()),
         lists,
         jobs,
-        place: place.clone(),
+        context: context.clone(),
         gates: platform.settings().gates,
         server: Server {
             pod_resize: platform.server().has_pod_resize(),
@@ -49,13 +49,13 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
 }
 
 impl Planned for ImageListPullJobs {
-    fn place(&self) -> &Workplace {
-        &self.place
+    fn context(&self) -> &ControllerContext {
+        &self.context
     }
 
     fn subscribe(self: &Arc<Self>) {
-        for_objects(&self.lists, self.place.queue());
-        let queue = self.place.queue().clone();
+        for_objects(&self.lists, self.context.queue());
+        let queue = self.context.queue().clone();
         self.jobs.subscribe(move |event| {
             let Some(job) = event.latest() else { return };
             let mut owners = job.metadata.owner_references.iter().flatten();
@@ -68,7 +68,7 @@ impl Planned for ImageListPullJobs {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
         let Some((regarding, plan)) = self.plan(key) else {
-            self.place.expectations().forget(key);
+            self.context.expectations().forget(key);
             return Ok(Outcome::done());
         };
         let applied = self.applier.apply(key, &regarding, &plan).await;
@@ -80,7 +80,7 @@ impl Planned for ImageListPullJobs {
         let list = self.lists.get(&key.namespace, &key.name)?;
         let uid = list.metadata.uid.clone().unwrap_or_default();
         let regarding = Regarding::new(resource(ObjectKind::ImageListPullJob), &key.namespace, &key.name, &uid);
-        if let Some(behind) = super::behind(&self.place, key) {
+        if let Some(behind) = super::behind(&self.context, key) {
             return Some((regarding, behind));
         }
         let observed = Observed {

@@ -12,8 +12,8 @@ use self::copies::Copies;
 use super::{Part, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{
-    ACTIVE_JOBS, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, NAMESPACES, Platform, SECRETS_BY_SOURCE, SECRETS_BY_USER,
-    Workplace,
+    ACTIVE_JOBS, ControllerContext, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, NAMESPACES, Platform, SECRETS_BY_SOURCE,
+    SECRETS_BY_USER,
 };
 use jiff::Timestamp;
 use kruise_admission::descriptor::Controller;
@@ -51,7 +51,7 @@ struct ImagePullJobs {
     namespaces: Store<PartialObject>,
     /// Owners of jobs that go by Pods; they say in which order.
     sets: Store<CloneSet>,
-    place: Arc<Workplace>,
+    context: Arc<ControllerContext>,
     applier: Applier,
     copies: Copies,
     /// When the progress of a job was last written.
@@ -63,7 +63,7 @@ struct ImagePullJobs {
 }
 
 pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
-    let place = Arc::new(platform.workplace(controller));
+    let context = Arc::new(platform.context(controller));
     let jobs: Store<ImagePullJob> = platform.store();
     let images: Store<CachedNodeImage> = platform.store();
     let secrets: Store<Secret> = platform.store();
@@ -72,14 +72,14 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         pods: platform.store(),
         namespaces: platform.heads(&NAMESPACES),
         sets: platform.store(),
-        applier: Applier::new(place.clone())
+        applier: Applier::new(context.clone())
             .watching(ObjectKind::ImagePullJob, jobs.clone())
             .watching(ObjectKind::NodeImage, images.clone())
             .watching(ObjectKind::Secret, secrets.clone()),
         jobs,
         images,
         secrets,
-        place: place.clone(),
+        context: context.clone(),
         copies: Copies::default(),
         told: Mutex::default(),
         gates: settings.gates,
@@ -93,12 +93,12 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
 }
 
 impl Planned for ImagePullJobs {
-    fn place(&self) -> &Workplace {
-        &self.place
+    fn context(&self) -> &ControllerContext {
+        &self.context
     }
 
     fn subscribe(self: &Arc<Self>) {
-        for_objects(&self.jobs, self.place.queue());
+        for_objects(&self.jobs, self.context.queue());
         let this = self.clone();
         self.images.subscribe(move |event| this.node_changed(event));
         let this = self.clone();
@@ -109,7 +109,7 @@ impl Planned for ImagePullJobs {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
         let Some((regarding, plan)) = self.plan(key) else {
-            self.place.expectations().forget(key);
+            self.context.expectations().forget(key);
             self.told.lock().remove(key);
             return Ok(Outcome::done());
         };
@@ -131,7 +131,7 @@ impl Planned for ImagePullJobs {
         let observed = self.observe(key)?;
         let uid = observed.job.metadata.uid.as_deref().unwrap_or_default();
         let regarding = Regarding::new(resource(ObjectKind::ImagePullJob), &key.namespace, &key.name, uid);
-        if let Some(behind) = super::behind(&self.place, key) {
+        if let Some(behind) = super::behind(&self.context, key) {
             return Some((regarding, behind));
         }
         let env: Env = super::surroundings(self.gates, self.server);
@@ -141,7 +141,9 @@ impl Planned for ImagePullJobs {
 
 impl ImagePullJobs {
     fn wake<K>(&self, event: &Event<'_, K>, namespace: &str, name: &str) {
-        self.place.queue().add(ObjectKey::new(namespace, name), priority(event));
+        self.context
+            .queue()
+            .add(ObjectKey::new(namespace, name), priority(event));
     }
 
     fn wake_job<K>(&self, event: &Event<'_, K>, job: &ImagePullJob) {

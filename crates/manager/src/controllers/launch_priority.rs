@@ -5,7 +5,7 @@
 //! only when there is one that we did not make, and when a container cannot be started although its key was written.
 
 use super::Part;
-use crate::platform::{Platform, Workplace};
+use crate::platform::{ControllerContext, Platform};
 use kruise_admission::descriptor::Controller;
 use kruise_api::{names::event, pod::Pod};
 use kruise_core::shared::{
@@ -38,7 +38,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(20);
 
 struct LaunchPriority {
     pods: Store<Pod>,
-    place: Workplace,
+    context: ControllerContext,
     /// The barriers of Pods, by the Pods' UIDs.
     known: Mutex<HashMap<String, Known>>,
 }
@@ -52,7 +52,7 @@ struct Known {
 pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
     let this = Arc::new(LaunchPriority {
         pods: platform.store(),
-        place: platform.workplace(controller),
+        context: platform.context(controller),
         known: Mutex::default(),
     });
     let explained = this.clone();
@@ -65,9 +65,9 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
             Some(json!({"create": next.create, "patch": next.patch, "complete": next.complete.map(|pod| pod.body)}))
         }),
     );
-    let (pods, queue) = (this.pods.clone(), this.place.queue().clone());
+    let (pods, queue) = (this.pods.clone(), this.context.queue().clone());
     let woken = this.clone();
-    Part::new(controller.name, this.place.controller(), move |key| {
+    Part::new(controller.name, this.context.controller(), move |key| {
         let this = this.clone();
         async move { this.reconcile(&key).await }
     })
@@ -92,7 +92,7 @@ fn key(pod: &Pod) -> ObjectKey {
 impl LaunchPriority {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
         let Some(pod) = self.pods.get(&key.namespace, &key.name) else {
-            self.place.expectations().forget(key);
+            self.context.expectations().forget(key);
             return Ok(Outcome::done());
         };
         let mut next = self.next(&pod);
@@ -102,7 +102,7 @@ impl LaunchPriority {
         }
         if let Some(barrier) = next.create.take() {
             let created = self
-                .place
+                .context
                 .writer()
                 .create(&CONFIG_MAP, &key.namespace, barrier.to_string())
                 .await;
@@ -132,11 +132,11 @@ impl LaunchPriority {
                 Written::Pod | Written::Resize => target,
             };
             let written = self
-                .place
+                .context
                 .writer()
                 .patch(&target, Patch::Strategic(complete.body), &Preconditions::NONE)
                 .await?;
-            self.place
+            self.context
                 .expectations()
                 .changed(key, &self.pods, &key.namespace, &written);
             self.forget(&pod);
@@ -156,7 +156,7 @@ impl LaunchPriority {
         let target = Target::new(&CONFIG_MAP, &pod.metadata.namespace, &name);
         let written = keys(&patch);
         let patched = self
-            .place
+            .context
             .writer()
             .patch(&target, Patch::Merge(patch), &Preconditions::uid(&barrier))
             .await;
@@ -188,7 +188,7 @@ impl LaunchPriority {
                     preconditions: Preconditions::uid(&uid).at(&version),
                     ..DeleteOptions::default()
                 };
-                match self.place.writer().delete(&target, &options).await {
+                match self.context.writer().delete(&target, &options).await {
                     // The garbage collector was faster.
                     Err(error) if error.class() == Class::Gone => {}
                     deleted => drop(deleted?),
@@ -204,7 +204,7 @@ impl LaunchPriority {
         let request = Request::new(path).get(&barrier_name(pod), &GetParams::default());
         let request = request.map_err(|error| Error::new(Class::Permanent, error.to_string()))?;
         let late = |_| Error::new(Class::Transient, "a barrier could not be read in time");
-        match timeout(DEADLINE, self.place.client().request(request))
+        match timeout(DEADLINE, self.context.client().request(request))
             .await
             .map_err(late)?
         {
@@ -221,7 +221,7 @@ impl LaunchPriority {
             "ConfigMap {} exists and does not belong to this Pod: its containers start in order once that ConfigMap is removed",
             barrier_name(pod)
         );
-        self.place
+        self.context
             .recorder()
             .record(&regarding, EventType::Warning, event::FAILED_CREATE, message);
     }

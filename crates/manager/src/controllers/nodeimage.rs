@@ -6,7 +6,7 @@
 
 use super::{Part, Planned};
 use crate::apply::{Applier, resource};
-use crate::platform::{IMAGES_BY_JOB, Platform, Workplace};
+use crate::platform::{ControllerContext, IMAGES_BY_JOB, Platform};
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
     gates::Gates,
@@ -34,7 +34,7 @@ struct NodeImages {
     nodes: Store<Node>,
     jobs: Store<ImagePullJob>,
     secrets: Store<Secret>,
-    place: Arc<Workplace>,
+    context: Arc<ControllerContext>,
     applier: Applier,
     gates: Gates,
     server: Server,
@@ -42,16 +42,16 @@ struct NodeImages {
 }
 
 pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
-    let place = Arc::new(platform.workplace(controller));
+    let context = Arc::new(platform.context(controller));
     let images: Store<CachedNodeImage> = platform.store();
     let settings = platform.settings().clone();
     let this = Arc::new(NodeImages {
         nodes: platform.store(),
         jobs: platform.store(),
         secrets: platform.store(),
-        applier: Applier::new(place.clone()).watching(ObjectKind::NodeImage, images.clone()),
+        applier: Applier::new(context.clone()).watching(ObjectKind::NodeImage, images.clone()),
         images,
-        place: place.clone(),
+        context: context.clone(),
         gates: settings.gates,
         server: Server {
             pod_resize: platform.server().has_pod_resize(),
@@ -62,12 +62,12 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
 }
 
 impl Planned for NodeImages {
-    fn place(&self) -> &Workplace {
-        &self.place
+    fn context(&self) -> &ControllerContext {
+        &self.context
     }
 
     fn subscribe(self: &Arc<Self>) {
-        let queue = self.place.queue();
+        let queue = self.context.queue();
         for_objects(&self.images, queue);
         let (this, woken) = (self.clone(), queue.clone());
         self.nodes.subscribe(move |event| {
@@ -89,7 +89,7 @@ impl Planned for NodeImages {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
         let Some((regarding, plan)) = self.plan(key) else {
-            self.place.expectations().forget(key);
+            self.context.expectations().forget(key);
             return Ok(Outcome::done());
         };
         let applied = self.applier.apply(key, &regarding, &plan).await;
@@ -105,7 +105,7 @@ impl Planned for NodeImages {
             .map(|images| images.metadata.uid.to_string())
             .unwrap_or_default();
         let regarding = Regarding::new(resource(ObjectKind::NodeImage), "", &key.name, &uid);
-        if let Some(behind) = super::behind(&self.place, key) {
+        if let Some(behind) = super::behind(&self.context, key) {
             return Some((regarding, behind));
         }
         let env = super::surroundings(self.gates, self.server);

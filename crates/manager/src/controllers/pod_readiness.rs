@@ -7,7 +7,7 @@
 //! - The write is refused when the Pod has changed since we looked: the condition may be there by now.
 
 use super::Part;
-use crate::platform::{Platform, Workplace};
+use crate::platform::{ControllerContext, Platform};
 use jiff::Timestamp;
 use kruise_admission::descriptor::Controller;
 use kruise_api::pod::Pod;
@@ -27,13 +27,13 @@ use std::sync::Arc;
 
 struct PodReadiness {
     pods: Store<Pod>,
-    place: Workplace,
+    context: ControllerContext,
 }
 
 pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
     let this = Arc::new(PodReadiness {
         pods: platform.store(),
-        place: platform.workplace(controller),
+        context: platform.context(controller),
     });
     let explained = this.pods.clone();
     platform.plans().add(
@@ -45,8 +45,8 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
             Some(json!({ "patchStatus": patch }))
         }),
     );
-    let (pods, queue) = (this.pods.clone(), this.place.queue().clone());
-    Part::new(controller.name, this.place.controller(), move |key| {
+    let (pods, queue) = (this.pods.clone(), this.context.queue().clone());
+    Part::new(controller.name, this.context.controller(), move |key| {
         let this = this.clone();
         async move { this.reconcile(&key).await }
     })
@@ -65,7 +65,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
 impl PodReadiness {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
         let Some(pod) = self.pods.get(&key.namespace, &key.name) else {
-            self.place.expectations().forget(key);
+            self.context.expectations().forget(key);
             return Ok(Outcome::done());
         };
         let Some(patch) = missing(&pod, Timestamp::now()) else {
@@ -73,11 +73,11 @@ impl PodReadiness {
         };
         let target = Target::new(self.pods.resource(), &key.namespace, &key.name).status();
         let written = self
-            .place
+            .context
             .writer()
             .patch(&target, Patch::Strategic(patch.body), &Preconditions::NONE)
             .await?;
-        self.place
+        self.context
             .expectations()
             .changed(key, &self.pods, &key.namespace, &written);
         Ok(Outcome::done())
