@@ -6,7 +6,7 @@
 //! To add one, write a module beside [`pod_readiness`]:
 //!
 //! 1. `build` asks [`Platform`] for the stores it reads, which is what makes a kind watched, and for its [`ControllerContext`].
-//! 2. It returns a [`Part`]: what wakes it up ([`Part::wake`]), and what it does with a key ([`Part::new`]).
+//! 2. It returns a [`ControllerHandle`]: what wakes it up ([`ControllerHandle::on_start`]), and what it does with a key ([`ControllerHandle::new`]).
 //! 3. It may say what it would do with an object: [`Platform::plans`].
 //!
 //! One that observes, plans and applies is [`Planned`], and [`planned`] does the rest.
@@ -41,7 +41,7 @@ use std::{
 };
 
 /// Builds a controller: declares its watches and starts nothing.
-type Build = fn(&mut Platform, &'static Controller) -> Part;
+type Build = fn(&mut Platform, &'static Controller) -> ControllerHandle;
 
 /// The controllers that exist.
 const BUILT: &[(&str, Build)] = &[
@@ -55,13 +55,13 @@ const BUILT: &[(&str, Build)] = &[
 ];
 
 /// A controller, ready to be started when this replica leads.
-pub struct Part {
+pub struct ControllerHandle {
     name: &'static str,
-    wake: Vec<Box<dyn FnOnce() + Send>>,
+    on_start: Vec<Box<dyn FnOnce() + Send>>,
     run: Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, ()> + Send>,
 }
 
-impl Part {
+impl ControllerHandle {
     /// A controller that does this with each key.
     pub fn new<F, Fut>(name: &'static str, controller: runtime::Controller, reconcile: F) -> Self
     where
@@ -70,15 +70,15 @@ impl Part {
     {
         Self {
             name,
-            wake: Vec::new(),
+            on_start: Vec::new(),
             run: Box::new(|stop| Box::pin(controller.run(stop, reconcile))),
         }
     }
 
     /// Adds a subscription to a store. It is made when the controller starts, and then sees everything that is there.
     #[must_use]
-    pub fn wake(mut self, subscribe: impl FnOnce() + Send + 'static) -> Self {
-        self.wake.push(Box::new(subscribe));
+    pub fn on_start(mut self, subscribe: impl FnOnce() + Send + 'static) -> Self {
+        self.on_start.push(Box::new(subscribe));
         self
     }
 
@@ -89,16 +89,16 @@ impl Part {
 
     /// Works until `stop`, then finishes what is in flight.
     pub async fn run(self, stop: CancellationToken) {
-        for subscribe in self.wake {
+        for subscribe in self.on_start {
             subscribe();
         }
         (self.run)(stop).await;
     }
 }
 
-impl fmt::Debug for Part {
+impl fmt::Debug for ControllerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Part({})", self.name)
+        write!(f, "ControllerHandle({})", self.name)
     }
 }
 
@@ -118,28 +118,33 @@ trait Planned: Send + Sync + 'static {
 }
 
 /// Puts a controller together that plans for a kind.
-fn planned<C: Planned>(platform: &Platform, controller: &'static Controller, kind: &'static str, this: Arc<C>) -> Part {
+fn planned<C: Planned>(
+    platform: &Platform,
+    controller: &'static Controller,
+    kind: &'static str,
+    this: Arc<C>,
+) -> ControllerHandle {
     let explained = this.clone();
     let explain = move |key: &ObjectKey| serde_json::to_value(explained.plan(key)?.1).ok();
     platform.plans().add(kind, controller.name, Arc::new(explain));
     let woken = this.clone();
-    Part::new(controller.name, this.context().controller(), move |key| {
+    ControllerHandle::new(controller.name, this.context().controller(), move |key| {
         let this = this.clone();
         async move { this.reconcile(&key).await }
     })
-    .wake(move || woken.subscribe())
+    .on_start(move || woken.subscribe())
 }
 
 /// Builds every controller that exists and whose gates are on.
-pub fn build(platform: &mut Platform) -> Vec<Part> {
+pub fn build(platform: &mut Platform) -> Vec<ControllerHandle> {
     let gates = platform.settings().gates;
-    let mut parts = Vec::new();
+    let mut handles = Vec::new();
     for controller in descriptor::controllers().filter(|controller| is_on(controller, gates)) {
         if let Some((_, build)) = BUILT.iter().find(|(name, _)| *name == controller.name) {
-            parts.push(build(platform, controller));
+            handles.push(build(platform, controller));
         }
     }
-    parts
+    handles
 }
 
 /// Whether there is a controller of this name.

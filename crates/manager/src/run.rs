@@ -70,7 +70,7 @@ pub async fn run_through(
     let (mut platform, events) = Platform::new(&settings, api.clone(), version, plans, leadership, &writes, &registry)?;
     leading.tell(platform.recorder());
     configuration::watch(&mut platform, &registry)?;
-    let parts = controllers::build(&mut platform);
+    let handles = controllers::build(&mut platform);
     let cache = platform.into_cache();
     let synced = cache.syncing();
     // Set once, here.
@@ -89,7 +89,7 @@ pub async fn run_through(
         Err(error) => return Err(error.into()),
     }
     let patience = settings.flags.api.controller_cache_sync_timeout;
-    leading.spawn(&mut tasks, parts, synced, patience);
+    leading.spawn(&mut tasks, handles, synced, patience);
     tasks.run(GRACE).await?;
     info!("stopped");
     Ok(())

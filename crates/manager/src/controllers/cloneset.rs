@@ -5,7 +5,7 @@
 //! - What failed is remembered for the next plan, which tells it in the set's conditions and leaves alone for a while what it was about. Whoever changes the
 //!   set has it tried at once.
 
-use super::{Part, Planned};
+use super::{ControllerHandle, Planned};
 use crate::apply::{Applier, LastOutcomes, resource};
 use crate::platform::{
     CLAIMS, ControllerContext, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE,
@@ -52,7 +52,7 @@ struct CloneSets {
     server: Server,
 }
 
-pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
+pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> ControllerHandle {
     let gates = platform.settings().gates;
     let context = Arc::new(platform.context(controller));
     let pods: Store<Pod> = platform.store();

@@ -4,7 +4,7 @@
 //! A Pod wakes the requests that are about it when it comes or goes, when its deletion begins, and when the kubelet says something new about its
 //! containers.
 
-use super::{Part, Planned};
+use super::{ControllerHandle, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{ControllerContext, Platform, REQUESTS_BY_POD};
 use kruise_admission::descriptor::Controller;
@@ -34,7 +34,7 @@ struct ContainerRecreateRequests {
     server: Server,
 }
 
-pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
+pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> ControllerHandle {
     let context = Arc::new(platform.context(controller));
     let requests: Store<ContainerRecreateRequest> = platform.store();
     let pods: Store<Pod> = platform.store();

@@ -1,6 +1,6 @@
 //! ImageListPullJobs: what is watched, what is looked at, and what came of it. Every decision is made in [`kruise_core::imagelistpulljob`].
 
-use super::{Part, Planned};
+use super::{ControllerHandle, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{ControllerContext, JOBS_BY_OWNER, Platform};
 use kruise_admission::descriptor::Controller;
@@ -29,7 +29,7 @@ struct ImageListPullJobs {
     server: Server,
 }
 
-pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
+pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> ControllerHandle {
     let context = Arc::new(platform.context(controller));
     let lists: Store<ImageListPullJob> = platform.store();
     let jobs: Store<ImagePullJob> = platform.store();

@@ -9,7 +9,7 @@ mod copies;
 mod nodes;
 
 use self::copies::Copies;
-use super::{Part, Planned};
+use super::{ControllerHandle, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{
     ACTIVE_JOBS, ControllerContext, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, NAMESPACES, Platform, SECRETS_BY_SOURCE,
@@ -62,7 +62,7 @@ struct ImagePullJobs {
     tag_ttl_seconds: i64,
 }
 
-pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
+pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> ControllerHandle {
     let context = Arc::new(platform.context(controller));
     let jobs: Store<ImagePullJob> = platform.store();
     let images: Store<CachedNodeImage> = platform.store();

@@ -4,7 +4,7 @@
 //! The barriers themselves are not watched: a cluster has many ConfigMaps. What was written is remembered until the Pod is done. A barrier is read
 //! only when there is one that we did not make, and when a container cannot be started although its key was written.
 
-use super::Part;
+use super::ControllerHandle;
 use crate::platform::{ControllerContext, Platform};
 use kruise_admission::descriptor::Controller;
 use kruise_api::{names::event, pod::Pod};
@@ -49,7 +49,7 @@ struct Known {
     keys: BTreeSet<String>,
 }
 
-pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
+pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> ControllerHandle {
     let this = Arc::new(LaunchPriority {
         pods: platform.store(),
         context: platform.context(controller),
@@ -67,11 +67,11 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     );
     let (pods, queue) = (this.pods.clone(), this.context.queue().clone());
     let woken = this.clone();
-    Part::new(controller.name, this.context.controller(), move |key| {
+    ControllerHandle::new(controller.name, this.context.controller(), move |key| {
         let this = this.clone();
         async move { this.reconcile(&key).await }
     })
-    .wake(move || {
+    .on_start(move || {
         pods.subscribe(move |event| match event.new {
             Some(pod) if waits(pod) && woken.next(pod) != Release::default() => queue.add(key(pod), priority(event)),
             Some(pod) if is_stuck(pod) => queue.add_after(key(pod), Priority::Background, LOOK_AGAIN),

@@ -4,7 +4,7 @@
 //!   Nodes report every few seconds; that alone is nothing.
 //! - A job that is gone wakes the NodeImages whose tags it owns.
 
-use super::{Part, Planned};
+use super::{ControllerHandle, Planned};
 use crate::apply::{Applier, resource};
 use crate::platform::{ControllerContext, IMAGES_BY_JOB, Platform};
 use kruise_admission::descriptor::Controller;
@@ -41,7 +41,7 @@ struct NodeImages {
     creation_delay: Duration,
 }
 
-pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
+pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> ControllerHandle {
     let context = Arc::new(platform.context(controller));
     let images: Store<CachedNodeImage> = platform.store();
     let settings = platform.settings().clone();

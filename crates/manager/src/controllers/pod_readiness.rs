@@ -6,7 +6,7 @@
 //! - A Pod that was orphaned or released before its workload wrote `InPlaceUpdateReady` gets that condition as well, for the same reason.
 //! - The write is refused when the Pod has changed since we looked: the condition may be there by now.
 
-use super::Part;
+use super::ControllerHandle;
 use crate::platform::{ControllerContext, Platform};
 use jiff::Timestamp;
 use kruise_admission::descriptor::Controller;
@@ -30,7 +30,7 @@ struct PodReadiness {
     context: ControllerContext,
 }
 
-pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> Part {
+pub(super) fn build(platform: &mut Platform, controller: &'static Controller) -> ControllerHandle {
     let this = Arc::new(PodReadiness {
         pods: platform.store(),
         context: platform.context(controller),
@@ -46,11 +46,11 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         }),
     );
     let (pods, queue) = (this.pods.clone(), this.context.queue().clone());
-    Part::new(controller.name, this.context.controller(), move |key| {
+    ControllerHandle::new(controller.name, this.context.controller(), move |key| {
         let this = this.clone();
         async move { this.reconcile(&key).await }
     })
-    .wake(move || {
+    .on_start(move || {
         pods.subscribe(move |event| {
             if let Some(pod) = event.new.filter(|pod| missing(pod, Timestamp::now()).is_some()) {
                 queue.add(

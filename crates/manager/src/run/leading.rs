@@ -3,7 +3,7 @@
 //! At a stop the order is: controllers begin nothing new and finish what they are at, then the lease is given back. A successor waits for that, so controllers
 //! get a second and no more; what they write after it is refused, and done by the successor.
 
-use crate::{Settings, controllers::Part};
+use crate::{Settings, controllers::ControllerHandle};
 use anyhow::Result;
 use kruise_runtime::{
     cache::Syncing,
@@ -61,7 +61,7 @@ impl Leading {
     }
 
     /// Stands for election, and runs the controllers once elected and once the cache is complete.
-    pub(super) fn spawn(self, tasks: &mut Tasks, parts: Vec<Part>, synced: Syncing, patience: Duration) {
+    pub(super) fn spawn(self, tasks: &mut Tasks, handles: Vec<ControllerHandle>, synced: Syncing, patience: Duration) {
         let stop = tasks.stop().clone();
         let finished = CancellationToken::new();
         if let Some(lease) = self.lease {
@@ -81,7 +81,7 @@ impl Leading {
                 () = stop.cancelled() => return Ok(()),
                 begun = begin => begun?,
             }
-            work(parts, stop).await
+            work(handles, stop).await
         });
     }
 }
@@ -103,14 +103,14 @@ async fn hold(lease: Lease, stop: CancellationToken, finished: CancellationToken
 }
 
 /// Runs all controllers until `stop`.
-async fn work(parts: Vec<Part>, stop: CancellationToken) -> Result<(), String> {
-    let names: Vec<_> = parts.iter().map(Part::name).collect();
+async fn work(handles: Vec<ControllerHandle>, stop: CancellationToken) -> Result<(), String> {
+    let names: Vec<_> = handles.iter().map(ControllerHandle::name).collect();
     info!("controllers start: {}", names.join(", "));
     let mut running = JoinSet::new();
-    for part in parts {
-        let (name, stop) = (part.name(), stop.clone());
+    for handle in handles {
+        let (name, stop) = (handle.name(), stop.clone());
         running.spawn(async move {
-            part.run(stop).await;
+            handle.run(stop).await;
             name
         });
     }
