@@ -109,22 +109,22 @@ impl Applier {
 
     /// Applies a plan on behalf of `key`; events are told about `regarding`.
     pub(crate) async fn apply(&self, key: &ObjectKey, regarding: &Regarding, plan: &Plan) -> Applied {
-        let round = Round {
+        let execution = Execution {
             applier: self,
             key,
             regarding,
         };
         let mut progress = Progress::default();
-        round.go(plan, &mut progress).await;
+        execution.run(plan, &mut progress).await;
         if let Some(fallback) = &plan.fallback
             && !progress.stopped
             && !progress.has_done(fallback.phase, fallback.kind)
         {
-            round.go(&fallback.plan, &mut progress).await;
+            execution.run(&fallback.plan, &mut progress).await;
         }
         let mut is_noted = true;
         if let Some(status) = &plan.status
-            && let Err(error) = round.write(status).await
+            && let Err(error) = execution.write(status).await
         {
             is_noted = false;
             progress.failed.push(Failed {
@@ -141,7 +141,7 @@ impl Applier {
         } = progress;
         // What could not be noted is seen again by the next plan, which tells it then.
         for event in events.into_iter().filter(|_| is_noted) {
-            round.tell(event, None);
+            execution.tell(event, None);
         }
         let outcome = Outcome {
             failures: failed.iter().map(Failed::told).collect(),
@@ -262,14 +262,14 @@ fn found_nothing(action: &Action, error: &Error) -> bool {
 }
 
 /// The application of one plan.
-struct Round<'a> {
+struct Execution<'a> {
     applier: &'a Applier,
     key: &'a ObjectKey,
     regarding: &'a Regarding,
 }
 
-impl Round<'_> {
-    async fn go<'p>(&self, plan: &'p Plan, progress: &mut Progress<'p>) {
+impl Execution<'_> {
+    async fn run<'p>(&self, plan: &'p Plan, progress: &mut Progress<'p>) {
         progress.events.extend(&plan.events);
         progress.wake(plan.wake_after);
         for step in &plan.actions {
