@@ -152,8 +152,8 @@ pub fn is_built(name: &str) -> bool {
     BUILT.iter().any(|(known, _)| *known == name)
 }
 
-/// The surroundings of a decision that is made now.
-fn surroundings(gates: Gates, server: Server) -> Env {
+/// What a decision that is made now depends on besides the objects.
+fn env_now(gates: Gates, server: Server) -> Env {
     Env {
         now: Timestamp::now(),
         gates,

@@ -153,7 +153,7 @@ impl Planned for CloneSets {
         }
         let env = Env {
             settings: self.settings,
-            ..super::surroundings(self.gates, self.server)
+            ..super::env_now(self.gates, self.server)
         };
         Some((regarding, cloneset::plan(&observed, &env)))
     }

@@ -90,7 +90,7 @@ impl Planned for ContainerRecreateRequests {
             pod: self.pods.get(&key.namespace, &request.spec.pod_name),
             request,
         };
-        let env = super::surroundings(self.gates, self.server);
+        let env = super::env_now(self.gates, self.server);
         Some((regarding, containerrecreaterequest::plan(&observed, &env)))
     }
 }

@@ -87,7 +87,7 @@ impl Planned for ImageListPullJobs {
             jobs: self.jobs.by(&JOBS_BY_OWNER, &uid),
             list,
         };
-        let env = super::surroundings(self.gates, self.server);
+        let env = super::env_now(self.gates, self.server);
         Some((regarding, imagelistpulljob::plan(&observed, &env)))
     }
 }

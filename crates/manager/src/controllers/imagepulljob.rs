@@ -134,7 +134,7 @@ impl Planned for ImagePullJobs {
         if let Some(behind) = super::behind(&self.context, key) {
             return Some((regarding, behind));
         }
-        let env: Env = super::surroundings(self.gates, self.server);
+        let env: Env = super::env_now(self.gates, self.server);
         Some((regarding, imagepulljob::plan(&observed, &env)))
     }
 }

@@ -108,7 +108,7 @@ impl Planned for NodeImages {
         if let Some(behind) = super::behind(&self.context, key) {
             return Some((regarding, behind));
         }
-        let env = super::surroundings(self.gates, self.server);
+        let env = super::env_now(self.gates, self.server);
         Some((regarding, nodeimage::plan(&observed, &env)))
     }
 }
