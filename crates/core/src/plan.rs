@@ -61,7 +61,7 @@ pub struct Plan {
 
 impl Plan {
     /// Nothing is decided, because the cache does not show our own writes yet.
-    pub fn behind(object: &str, writes: usize, look_again: Duration) -> Self {
+    pub fn waiting_for_cache(object: &str, writes: usize, look_again: Duration) -> Self {
         Self {
             wake_after: Some(look_again),
             why: vec![Why::CacheBehind {

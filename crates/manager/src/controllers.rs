@@ -164,7 +164,7 @@ fn env_now(gates: Gates, server: Server) -> Env {
 }
 
 /// The plan to wait, while the cache does not show what we wrote ourselves.
-fn behind(context: &ControllerContext, key: &ObjectKey) -> Option<Plan> {
+fn waiting_for_cache(context: &ControllerContext, key: &ObjectKey) -> Option<Plan> {
     match context.expectations().check(key) {
         Visible::All => None,
         Visible::NotYet {
@@ -172,7 +172,7 @@ fn behind(context: &ControllerContext, key: &ObjectKey) -> Option<Plan> {
             count,
             ask_after,
             ..
-        } => Some(Plan::behind(&object.to_string(), count, ask_after)),
+        } => Some(Plan::waiting_for_cache(&object.to_string(), count, ask_after)),
     }
 }
 

@@ -140,7 +140,7 @@ impl Planned for CloneSets {
     /// What to do for a set now. Asking changes nothing.
     fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
         // Before looking: what is seen is then at least as new as what was asked for.
-        let behind = super::behind(&self.context, key);
+        let waiting = super::waiting_for_cache(&self.context, key);
         let observed = self.observe(key)?;
         let regarding = Regarding::new(
             resource(ObjectKind::CloneSet),
@@ -148,8 +148,8 @@ impl Planned for CloneSets {
             &key.name,
             observed.set.metadata.uid.as_deref().unwrap_or_default(),
         );
-        if let Some(behind) = behind {
-            return Some((regarding, behind));
+        if let Some(waiting) = waiting {
+            return Some((regarding, waiting));
         }
         let env = Env {
             settings: self.settings,

@@ -83,8 +83,8 @@ impl Planned for ContainerRecreateRequests {
             &key.name,
             uid,
         );
-        if let Some(behind) = super::behind(&self.context, key) {
-            return Some((regarding, behind));
+        if let Some(waiting) = super::waiting_for_cache(&self.context, key) {
+            return Some((regarding, waiting));
         }
         let observed = Observed {
             pod: self.pods.get(&key.namespace, &request.spec.pod_name),

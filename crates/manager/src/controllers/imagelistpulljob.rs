@@ -80,8 +80,8 @@ impl Planned for ImageListPullJobs {
         let list = self.lists.get(&key.namespace, &key.name)?;
         let uid = list.metadata.uid.clone().unwrap_or_default();
         let regarding = Regarding::new(resource(ObjectKind::ImageListPullJob), &key.namespace, &key.name, &uid);
-        if let Some(behind) = super::behind(&self.context, key) {
-            return Some((regarding, behind));
+        if let Some(waiting) = super::waiting_for_cache(&self.context, key) {
+            return Some((regarding, waiting));
         }
         let observed = Observed {
             jobs: self.jobs.by(&JOBS_BY_OWNER, &uid),

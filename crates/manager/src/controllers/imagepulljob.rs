@@ -131,8 +131,8 @@ impl Planned for ImagePullJobs {
         let observed = self.observe(key)?;
         let uid = observed.job.metadata.uid.as_deref().unwrap_or_default();
         let regarding = Regarding::new(resource(ObjectKind::ImagePullJob), &key.namespace, &key.name, uid);
-        if let Some(behind) = super::behind(&self.context, key) {
-            return Some((regarding, behind));
+        if let Some(waiting) = super::waiting_for_cache(&self.context, key) {
+            return Some((regarding, waiting));
         }
         let env: Env = super::env_now(self.gates, self.server);
         Some((regarding, imagepulljob::plan(&observed, &env)))

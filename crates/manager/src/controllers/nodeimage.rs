@@ -105,8 +105,8 @@ impl Planned for NodeImages {
             .map(|images| images.metadata.uid.to_string())
             .unwrap_or_default();
         let regarding = Regarding::new(resource(ObjectKind::NodeImage), "", &key.name, &uid);
-        if let Some(behind) = super::behind(&self.context, key) {
-            return Some((regarding, behind));
+        if let Some(waiting) = super::waiting_for_cache(&self.context, key) {
+            return Some((regarding, waiting));
         }
         let env = super::env_now(self.gates, self.server);
         Some((regarding, nodeimage::plan(&observed, &env)))
