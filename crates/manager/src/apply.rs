@@ -3,7 +3,7 @@
 //! Every write goes through the writer of the controller; what it did is remembered in its [`Expectations`], so that the next
 //! decision waits until the cache shows it. That holds as well for a write of which nobody knows whether it happened: its answer
 //! was lost, or the whole application was cut off before it came. What failed comes back as the [`Outcome`], which the next plan
-//! reads ([`LastOutcomes`]). Events are told after what they are about was written, and only then.
+//! reads ([`LastOutcomes`]). Events are recorded after what they are about was written, and only then.
 
 mod last;
 mod secret;
@@ -107,7 +107,7 @@ impl Applier {
         self
     }
 
-    /// Applies a plan on behalf of `key`; events are told about `regarding`.
+    /// Applies a plan on behalf of `key`; events are recorded about `regarding`.
     pub(crate) async fn apply(&self, key: &ObjectKey, regarding: &Regarding, plan: &Plan) -> Applied {
         let execution = Execution {
             applier: self,
@@ -139,12 +139,12 @@ impl Applier {
             wake_after,
             ..
         } = progress;
-        // What could not be noted is seen again by the next plan, which tells it then.
+        // What could not be noted is seen again by the next plan, which records it then.
         for event in events.into_iter().filter(|_| is_noted) {
-            execution.tell(event, None);
+            execution.record_event(event, None);
         }
         let outcome = Outcome {
-            failures: failed.iter().map(Failed::told).collect(),
+            failures: failed.iter().map(Failed::describe).collect(),
             ..Outcome::default()
         };
         let result = match worst(failed) {
@@ -221,7 +221,7 @@ struct Failed {
 }
 
 impl Failed {
-    fn told(&self) -> Failure {
+    fn describe(&self) -> Failure {
         Failure {
             phase: self.phase,
             object: self.object.clone(),
@@ -256,7 +256,7 @@ fn worst(failed: Vec<Failed>) -> Option<Error> {
         })
 }
 
-/// A deletion of what is gone already: all is as it was wanted, but it was not us, so nothing is told.
+/// A deletion of what is gone already: all is as it was wanted, but it was not us, so nothing is recorded.
 fn found_nothing(action: &Action, error: &Error) -> bool {
     matches!(action, Action::Delete { .. } | Action::Evict { .. }) && error.class() == Class::Gone
 }
@@ -335,7 +335,7 @@ impl Execution<'_> {
                 Ok(()) => {
                     ended.done.push(object.kind);
                     for event in &write.succeeded {
-                        self.tell(event, None);
+                        self.record_event(event, None);
                     }
                 }
                 Err(error) if found_nothing(&write.action, &error) => {}
@@ -346,7 +346,7 @@ impl Execution<'_> {
                     if let Some(event) = &write.failed
                         && !class(&error).is_silent()
                     {
-                        self.tell(event, Some(&error));
+                        self.record_event(event, Some(&error));
                     }
                     ended.failed = Some(Failed {
                         phase,
@@ -456,7 +456,7 @@ impl Execution<'_> {
         }
     }
 
-    fn tell(&self, event: &plan::Event, error: Option<&Error>) {
+    fn record_event(&self, event: &plan::Event, error: Option<&Error>) {
         let tone = match event.tone {
             Tone::Normal => EventType::Normal,
             Tone::Warning => EventType::Warning,

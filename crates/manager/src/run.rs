@@ -68,7 +68,7 @@ pub async fn run_through(
     let mut leading = Leading::new(&settings, &registry, writes.clone(), || dial(config, &requests))?;
     let leadership = leading.leadership();
     let (mut platform, events) = Platform::new(&settings, api.clone(), version, plans, leadership, &writes, &registry)?;
-    leading.tell(platform.recorder());
+    leading.record_events(platform.recorder());
     configuration::watch(&mut platform, &registry)?;
     let handles = controllers::build(&mut platform);
     let cache = platform.into_cache();

@@ -56,7 +56,7 @@ impl Leading {
     }
 
     /// Lets people know of a new leader.
-    pub(super) fn tell(&mut self, recorder: &Recorder) {
+    pub(super) fn record_events(&mut self, recorder: &Recorder) {
         self.lease = self.lease.take().map(|lease| lease.record_events(recorder));
     }
 
