@@ -48,7 +48,7 @@ pub struct Platform {
     client: Client,
     cache: Cache,
     stores: HashMap<TypeId, Box<dyn Any + Send>>,
-    heads: HashMap<&'static Resource, Store<PartialObject>>,
+    metadata_stores: HashMap<&'static Resource, Store<PartialObject>>,
     plans: Plans,
     writer: Writer,
     recorder: Recorder,
@@ -95,7 +95,7 @@ impl Platform {
             client: client.clone(),
             cache: Cache::new(client.clone(), options, registry)?,
             stores: HashMap::new(),
-            heads: HashMap::new(),
+            metadata_stores: HashMap::new(),
             plans,
             writer: Writer::new(client, leadership, rated, writes.clone()),
             recorder,
@@ -129,10 +129,12 @@ impl Platform {
     }
 
     /// The objects of a kind of which only the metadata is read; it is watched from now on.
-    pub fn heads(&mut self, resource: &'static Resource) -> Store<PartialObject> {
+    pub fn metadata_store(&mut self, resource: &'static Resource) -> Store<PartialObject> {
         let cache = &mut self.cache;
-        let store = self.heads.entry(resource);
-        store.or_insert_with(|| cache.watch(watched::heads(resource))).clone()
+        let store = self.metadata_stores.entry(resource);
+        store
+            .or_insert_with(|| cache.watch(watched::metadata_only(resource)))
+            .clone()
     }
 
     /// Where controllers say what they would do.

@@ -58,9 +58,9 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let pods: Store<Pod> = platform.store();
     let sets: Store<CloneSet> = platform.store();
     let revisions: Store<ControllerRevision> = platform.store();
-    let claims = platform.heads(&CLAIMS);
+    let claims = platform.metadata_store(&CLAIMS);
     let pulls_ahead = gates.enabled(Gate::PreDownloadImageForInPlaceUpdate);
-    let pull_jobs = pulls_ahead.then(|| platform.heads(&IMAGE_PULL_JOBS));
+    let pull_jobs = pulls_ahead.then(|| platform.metadata_store(&IMAGE_PULL_JOBS));
     let applier = Applier::new(context.clone())
         .watching(ObjectKind::Pod, pods.clone())
         .watching(ObjectKind::CloneSet, sets.clone())
@@ -71,7 +71,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         None => applier,
     };
     let this = Arc::new(CloneSets {
-        nodes: platform.heads(&NODES),
+        nodes: platform.metadata_store(&NODES),
         settings: Settings {
             exclude_preparing_delete: platform
                 .settings()

@@ -70,7 +70,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let settings = platform.settings().clone();
     let this = Arc::new(ImagePullJobs {
         pods: platform.store(),
-        namespaces: platform.heads(&NAMESPACES),
+        namespaces: platform.metadata_store(&NAMESPACES),
         sets: platform.store(),
         applier: Applier::new(context.clone())
             .watching(ObjectKind::ImagePullJob, jobs.clone())

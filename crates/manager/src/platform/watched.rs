@@ -80,7 +80,7 @@ pub const HEADS_BY_OWNER: Index<PartialObject> = Index::new("owner", |head, key|
 });
 
 /// A kind of which only the metadata is read.
-pub(super) fn heads(resource: &Resource) -> Kind<PartialObject> {
+pub(super) fn metadata_only(resource: &Resource) -> Kind<PartialObject> {
     Kind::projected(
         resource.clone(),
         |head: &PartialObject| (&head.metadata).into(),
