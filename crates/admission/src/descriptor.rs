@@ -66,6 +66,14 @@ impl Resource {
         }
     }
 
+    /// Returns the name of the kind; of a built-in resource the name in URLs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Ours(kind) => kind.kind,
+            Self::BuiltIn { plural, .. } => plural,
+        }
+    }
+
     pub fn plural(&self) -> &'static str {
         match self {
             Self::Ours(kind) => kind.plural,
@@ -192,8 +200,8 @@ pub enum Handler {
     NotBuilt,
     /// Decides at once.
     Now(fn(&Request<'_>, &Context) -> Verdict),
-    /// Has to ask the API server first.
-    Later(for<'a> fn(&'a Request<'a>, &'a Context) -> BoxFuture<'a, Verdict>),
+    /// May have to ask the API server first. [`crate::admit`] has those of our kinds.
+    Later(for<'a> fn(&'a Request<'a>, &'a Context, &'static Descriptor) -> BoxFuture<'a, Verdict>),
 }
 
 impl fmt::Debug for Handler {

@@ -165,7 +165,7 @@ impl Dispatch {
             Handler::Now(decide) => catch_unwind(AssertUnwindSafe(|| decide(request, &self.context))),
             Handler::Later(decide) => {
                 // The call itself may panic before there is a future.
-                let decision = async { decide(request, &self.context).await };
+                let decision = async { decide(request, &self.context, route.descriptor).await };
                 match timeout_at(deadline.into(), AssertUnwindSafe(decision).catch_unwind()).await {
                     Ok(decided) => decided,
                     Err(_) => Ok(Verdict::refuse(504, "no decision within the time the API server gives")),
@@ -191,28 +191,39 @@ pub(crate) fn is_release(request: &Request<'_>) -> bool {
         // Nobody is kept from deleting.
         return request.operation == "DELETE";
     };
-    match (Parts::read(new), Parts::read(old)) {
-        (Some(new), Some(old)) => new.is_being_deleted() && new.rest == old.rest,
+    // Most are not being deleted, and need not be read as a whole.
+    if !is_being_deleted(new) {
+        return false;
+    }
+    match (rest(new), rest(old)) {
+        (Some(new), Some(old)) => new == old,
         _ => false,
     }
 }
 
-#[derive(Deserialize)]
-struct Parts {
-    #[serde(default)]
-    metadata: Value,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
+fn is_being_deleted(object: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Partial<'a> {
+        #[serde(borrow, default)]
+        metadata: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        #[serde(default)]
+        deletion_timestamp: Value,
+    }
+    let metadata = serde_json::from_str::<Partial<'_>>(object.get()).ok();
+    let metadata = metadata.and_then(|object| object.metadata);
+    let metadata = metadata.and_then(|metadata| serde_json::from_str::<Metadata>(metadata.get()).ok());
+    metadata.is_some_and(|metadata| metadata.deletion_timestamp.is_string())
 }
 
-impl Parts {
-    fn read(object: &RawValue) -> Option<Self> {
-        serde_json::from_str(object.get()).ok()
-    }
-
-    fn is_being_deleted(&self) -> bool {
-        self.metadata.get("deletionTimestamp").is_some_and(Value::is_string)
-    }
+/// Everything but the metadata.
+fn rest(object: &RawValue) -> Option<Map<String, Value>> {
+    let mut object: Map<String, Value> = serde_json::from_str(object.get()).ok()?;
+    object.remove("metadata");
+    Some(object)
 }
 
 #[cfg(test)]

@@ -4,13 +4,12 @@
 //! user costs the API server does not grow with the number of names in it.
 
 use crate::told;
-use futures::{StreamExt as _, future::BoxFuture, stream};
+use futures::{StreamExt as _, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kruise_core::{cloneset::validate::NamedPod, shared::validate::label::subdomain_faults};
+use kruise_core::{admission::NamedPod, shared::validate::label::subdomain_faults};
 use kube::{Api, Client, api::ListParams};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     time::Duration,
 };
 use tokio::time::timeout;
@@ -26,41 +25,22 @@ const ONE_BY_ONE: usize = 64;
 /// Pods on a page of a list.
 const PAGE: u32 = 500;
 
-/// Where Pods are looked up.
-pub trait FindPods: fmt::Debug + Send + Sync {
-    /// What each name stands for.
-    fn find<'a>(&'a self, namespace: &'a str, names: BTreeSet<&'a str>) -> BoxFuture<'a, BTreeMap<String, NamedPod>>;
+/// Returns what each name stands for.
+pub(crate) async fn find(client: &Client, namespace: &str, names: BTreeSet<String>) -> BTreeMap<String, NamedPod> {
+    // No Pod has a name with a fault, and it would make another address of ours.
+    let (names, never): (BTreeSet<String>, BTreeSet<String>) =
+        names.into_iter().partition(|name| subdomain_faults(name).is_empty());
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let mut found = if names.len() > ONE_BY_ONE {
+        in_list(&api, &names).await
+    } else {
+        one_by_one(&api, names).await
+    };
+    found.extend(never.into_iter().map(|name| (name, NamedPod::Missing)));
+    found
 }
 
-/// Asks the API server: its answer is true now, where a cache may not have seen a Pod yet that a user has.
-pub struct ApiPods(pub Client);
-
-impl fmt::Debug for ApiPods {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ApiPods")
-    }
-}
-
-impl FindPods for ApiPods {
-    fn find<'a>(&'a self, namespace: &'a str, names: BTreeSet<&'a str>) -> BoxFuture<'a, BTreeMap<String, NamedPod>> {
-        Box::pin(async move {
-            // No Pod has a name with a fault, and it would make another address of ours.
-            let (names, never): (BTreeSet<&str>, BTreeSet<&str>) =
-                names.into_iter().partition(|name| subdomain_faults(name).is_empty());
-            let api: Api<Pod> = Api::namespaced(self.0.clone(), namespace);
-            let mut found = if names.len() > ONE_BY_ONE {
-                in_list(&api, &names).await
-            } else {
-                one_by_one(&api, names).await
-            };
-            found.extend(never.into_iter().map(|name| (name.to_owned(), NamedPod::Missing)));
-            found
-        })
-    }
-}
-
-async fn one_by_one(api: &Api<Pod>, names: BTreeSet<&str>) -> BTreeMap<String, NamedPod> {
-    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+async fn one_by_one(api: &Api<Pod>, names: BTreeSet<String>) -> BTreeMap<String, NamedPod> {
     let found = stream::iter(names).map(async |name: String| {
         let pod = match timeout(DEADLINE, api.get_metadata_opt(&name)).await {
             Ok(Ok(Some(pod))) => named(pod.metadata),
@@ -73,14 +53,14 @@ async fn one_by_one(api: &Api<Pod>, names: BTreeSet<&str>) -> BTreeMap<String, N
     found.buffer_unordered(AT_ONCE).collect().await
 }
 
-async fn in_list(api: &Api<Pod>, names: &BTreeSet<&str>) -> BTreeMap<String, NamedPod> {
+async fn in_list(api: &Api<Pod>, names: &BTreeSet<String>) -> BTreeMap<String, NamedPod> {
     let mut found = BTreeMap::new();
     let read = timeout(LIST_DEADLINE, async {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = api.list_metadata(&params).await?;
             for pod in page.items {
-                if let Some(name) = pod.metadata.name.clone().filter(|name| names.contains(name.as_str())) {
+                if let Some(name) = pod.metadata.name.clone().filter(|name| names.contains(name)) {
                     found.insert(name, named(pod.metadata));
                 }
             }
@@ -96,7 +76,7 @@ async fn in_list(api: &Api<Pod>, names: &BTreeSet<&str>) -> BTreeMap<String, Nam
         Err(_) => no_answer(),
     };
     for name in names {
-        found.entry((*name).to_owned()).or_insert_with(|| rest.clone());
+        found.entry(name.clone()).or_insert_with(|| rest.clone());
     }
     found
 }

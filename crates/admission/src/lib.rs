@@ -3,19 +3,17 @@
 //! [`Admission::start`] is the way in. What each kind does is declared in [`descriptor`] and decided by pure functions of `kruise-core`.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod admit;
 mod alone;
 mod certificate_reconciler;
 mod certificates;
-mod cloneset;
 mod configurations;
-mod containerrecreaterequest;
 mod conversion;
 mod crds;
 pub mod descriptor;
 mod dispatch;
 mod endpoint;
 mod find_pods;
-mod images;
 mod look_up;
 mod metrics;
 mod pods;
@@ -28,8 +26,7 @@ mod templates;
 mod verdict;
 
 pub use alone::Alone;
-pub use find_pods::{ApiPods, FindPods};
-pub use look_up::{Found, LookUp};
+pub use look_up::{ApiServer, LookUp};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};
@@ -40,7 +37,6 @@ use certificate_reconciler::{CertificateReconciler, Progress};
 use dispatch::Dispatch;
 use kruise_api::gates::Gates;
 use kube::Client;
-use look_up::ApiObjects;
 use metrics::Metrics;
 use prometheus::Registry;
 use server::{DrainOptions, Limits, Running, Server, ServingCertificate};
@@ -57,8 +53,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Context {
     pub gates: Gates,
     pub templates: Templates,
-    pub pods: Arc<dyn FindPods>,
-    pub objects: Arc<dyn LookUp>,
+    pub lookup: Arc<dyn LookUp>,
 }
 
 impl Context {
@@ -67,8 +62,7 @@ impl Context {
         Self {
             gates,
             templates: Templates::new(client.clone(), gates, allow_privileged, checks),
-            pods: Arc::new(ApiPods(client.clone())),
-            objects: Arc::new(ApiObjects(client)),
+            lookup: Arc::new(ApiServer(client)),
         }
     }
 }

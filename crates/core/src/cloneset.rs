@@ -19,6 +19,7 @@
 //! How many Pods that may be is the arithmetic of [`counts`]; which of them, of [`rank`] (deletion) and [`order`]
 //! (update). A set that is being deleted only has its status kept: everything it owns is garbage and collected as such.
 
+mod admit;
 mod advance;
 mod claims;
 mod conditions;

@@ -5,6 +5,7 @@
 //! - A job that is gone before the list is done comes back.
 //! - The list is done when all of its jobs are, and goes after `ttlSecondsAfterFinished`; its jobs follow. One of type `Never` is never done.
 
+mod admit;
 pub mod default;
 mod status;
 #[cfg(test)]
@@ -20,9 +21,9 @@ use kruise_api::imagelistpulljob::v1beta1::ImageListPullJob;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
 use kruise_api::names::{event, label, pattern};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::admission;
 use crate::plan::{
     Action, Chain, Env, Event, IdSource, ObjectKind, OnFailure, Pace, Part, Phase, Plan, Preconditions, Step, Target,
     Why, Write,
@@ -33,14 +34,7 @@ use crate::shared::time_to_live;
 use crate::shared::tree::fill;
 
 /// An ImageListPullJob as a user submitted it; both versions have the same shape.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Submitted {
-    /// Name, labels and so on.
-    pub metadata: ObjectMeta,
-    /// What the user wants.
-    pub spec: ImageListPullJobSpec,
-}
+pub type Submitted = admission::Submitted<ImageListPullJobSpec>;
 
 /// A list and its jobs.
 #[derive(Clone, Debug)]

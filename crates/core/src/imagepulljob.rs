@@ -10,6 +10,7 @@
 //!
 //! The progress is written at most once a second: a job for thousands of nodes must not cost a write for each.
 
+mod admit;
 mod counts;
 pub mod default;
 mod distribute;
@@ -24,15 +25,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::imagepulljob::{ImagePullJobSpec, ImagePullJobStatus};
 use kruise_api::names::finalizer;
 use kruise_api::nodeimage::CachedNodeImage;
 use kruise_api::shared::completion::CompletionPolicyType;
-use serde::Deserialize;
 use serde_json::json;
 
+use crate::admission;
 use crate::plan::{
     Action, Chain, Env, ObjectKind, OnFailure, Pace, Part, Phase, Plan, Preconditions, Step, Target, Why,
 };
@@ -44,14 +44,7 @@ use counts::Counts;
 use secrets::Secrets;
 
 /// An ImagePullJob as a user submitted it; both versions have the same shape.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Submitted {
-    /// Name, labels and so on.
-    pub metadata: ObjectMeta,
-    /// What the user wants.
-    pub spec: ImagePullJobSpec,
-}
+pub type Submitted = admission::Submitted<ImagePullJobSpec>;
 
 /// A job and what it depends on.
 #[derive(Clone, Debug)]

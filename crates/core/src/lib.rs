@@ -1,6 +1,7 @@
 //! Every decision kruise takes, as pure functions: plan, default, validate, convert.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+pub mod admission;
 pub mod advancedcronjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;

@@ -6,6 +6,7 @@
 //!    tags go as well ([`upkeep`]).
 //! 3. A node that does not answer for ten minutes has failed, so that no job waits for ever ([`answers`]).
 
+mod admit;
 mod answers;
 pub mod convert;
 pub mod default;
@@ -19,26 +20,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::names::label;
 use kruise_api::node::Node;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, NodeImageSpec, SecretMode};
 use kruise_api::nodeimage::{CachedNodeImage, ImageTagSpec};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::admission;
 use crate::plan::{Action, Chain, Env, ObjectKind, OnFailure, Pace, Phase, Plan, Step, Target, Why};
 use crate::shared::pod_change::whole_seconds;
 
 /// A NodeImage as somebody submitted it; v1beta1 only adds a word that no rule looks at.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Submitted {
-    /// Name, labels and so on.
-    pub metadata: ObjectMeta,
-    /// The images.
-    pub spec: NodeImageSpec,
-}
+pub type Submitted = admission::Submitted<NodeImageSpec>;
 
 /// A node, its NodeImage, and what that depends on.
 #[derive(Clone, Debug, Default)]

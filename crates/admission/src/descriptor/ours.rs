@@ -5,12 +5,14 @@ use super::{
     Operation::{self, Create, Delete, Update},
     Reach, Resource, Scope,
 };
+use crate::admit;
 use kruise_api::{
     advancedcronjob, broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob, gates::Gate,
     imagelistpulljob, imagepulljob, names::component::controller, nodeimage, nodepodprobe, persistentpodstate,
     podprobemarker, podunavailablebudget, registry::KindInfo, resourcedistribution, sidecarset, statefulset,
     uniteddeployment, workloadspread,
 };
+use kruise_core as core;
 
 pub(super) const KINDS: &[Descriptor] = &[
     Descriptor {
@@ -43,7 +45,7 @@ pub(super) const KINDS: &[Descriptor] = &[
     },
     Descriptor {
         mutate: Some(Hook {
-            handler: Handler::Now(crate::cloneset::mutate),
+            handler: Handler::Later(admit::mutate::<core::cloneset::version::Submitted>),
             ..hook(
                 "/mutate-apps-kruise-io-cloneset",
                 Some("/mutate-apps-kruise-io-v1alpha1-cloneset"),
@@ -51,7 +53,7 @@ pub(super) const KINDS: &[Descriptor] = &[
             )
         }),
         validate: Some(Hook {
-            handler: Handler::Later(crate::cloneset::validate),
+            handler: Handler::Later(admit::validate::<core::cloneset::version::Submitted>),
             ..hook(
                 "/validate-apps-kruise-io-cloneset",
                 Some("/validate-apps-kruise-io-v1alpha1-cloneset"),
@@ -63,7 +65,7 @@ pub(super) const KINDS: &[Descriptor] = &[
     },
     Descriptor {
         mutate: Some(Hook {
-            handler: Handler::Later(crate::containerrecreaterequest::mutate),
+            handler: Handler::Later(admit::mutate::<core::containerrecreaterequest::admit::Submitted>),
             ..hook(
                 "/mutate-apps-kruise-io-containerrecreaterequest",
                 Some("/mutate-apps-kruise-io-v1alpha1-containerrecreaterequest"),
@@ -71,6 +73,7 @@ pub(super) const KINDS: &[Descriptor] = &[
             )
         }),
         gates: Needs::All(&[Gate::KruiseDaemon]),
+        invalid: 400,
         controllers: &[Controller {
             gates: &[&[Gate::KruiseDaemon]],
             ..built(tuned(controller::CONTAINER_RECREATE_REQUEST, "crr-workers"))
@@ -109,7 +112,7 @@ pub(super) const KINDS: &[Descriptor] = &[
     },
     Descriptor {
         mutate: Some(Hook {
-            handler: Handler::Now(crate::images::mutate_list),
+            handler: Handler::Later(admit::mutate::<core::imagelistpulljob::Submitted>),
             ..hook(
                 "/mutate-apps-kruise-io-imagelistpulljob",
                 Some("/mutate-apps-kruise-io-v1alpha1-imagelistpulljob"),
@@ -117,7 +120,7 @@ pub(super) const KINDS: &[Descriptor] = &[
             )
         }),
         validate: Some(Hook {
-            handler: Handler::Now(crate::images::validate_list),
+            handler: Handler::Later(admit::validate::<core::imagelistpulljob::Submitted>),
             ..hook(
                 "/validate-apps-kruise-io-imagelistpulljob",
                 Some("/validate-apps-kruise-io-v1alpha1-imagelistpulljob"),
@@ -134,7 +137,7 @@ pub(super) const KINDS: &[Descriptor] = &[
     },
     Descriptor {
         mutate: Some(Hook {
-            handler: Handler::Now(crate::images::mutate_job),
+            handler: Handler::Later(admit::mutate::<core::imagepulljob::Submitted>),
             ..hook(
                 "/mutate-apps-kruise-io-imagepulljob",
                 Some("/mutate-apps-kruise-io-v1alpha1-imagepulljob"),
@@ -142,7 +145,7 @@ pub(super) const KINDS: &[Descriptor] = &[
             )
         }),
         validate: Some(Hook {
-            handler: Handler::Now(crate::images::validate_job),
+            handler: Handler::Later(admit::validate::<core::imagepulljob::Submitted>),
             ..hook(
                 "/validate-apps-kruise-io-imagepulljob",
                 Some("/validate-apps-kruise-io-v1alpha1-imagepulljob"),
@@ -172,7 +175,7 @@ pub(super) const KINDS: &[Descriptor] = &[
     },
     Descriptor {
         mutate: Some(Hook {
-            handler: Handler::Now(crate::images::mutate_node),
+            handler: Handler::Later(admit::mutate::<core::nodeimage::Submitted>),
             ..hook(
                 "/mutate-apps-kruise-io-nodeimage",
                 Some("/mutate-apps-kruise-io-v1alpha1-nodeimage"),
@@ -180,7 +183,7 @@ pub(super) const KINDS: &[Descriptor] = &[
             )
         }),
         validate: Some(Hook {
-            handler: Handler::Now(crate::images::validate_node),
+            handler: Handler::Later(admit::validate::<core::nodeimage::Submitted>),
             ..hook(
                 "/validate-apps-kruise-io-nodeimage",
                 Some("/validate-apps-kruise-io-v1alpha1-nodeimage"),

@@ -43,13 +43,13 @@ static ODD: &[Descriptor] = &[
         hook("/panics", Handler::Now(|_, _| panic!("on purpose"))),
         hook(
             "/panics-later",
-            Handler::Later(|_, _| Box::pin(async { panic!("on purpose") })),
+            Handler::Later(|_, _, _| Box::pin(async { panic!("on purpose") })),
         ),
         Needs::Nothing,
     ),
     descriptor(
-        hook("/panics-early", Handler::Later(|_, _| panic!("on purpose"))),
-        hook("/never", Handler::Later(|_, _| Box::pin(std::future::pending()))),
+        hook("/panics-early", Handler::Later(|_, _, _| panic!("on purpose"))),
+        hook("/never", Handler::Later(|_, _, _| Box::pin(std::future::pending()))),
         Needs::Nothing,
     ),
     descriptor(

@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use kruise_admission::{ApiPods, FindPods as _};
+use kruise_admission::{ApiServer, LookUp as _};
 use kruise_api::gates::{Gate, Gates};
-use kruise_core::cloneset::validate::NamedPod;
+use kruise_core::admission::{NamedPod, Needs};
 use kruise_testkit::{
     builders::{Fixture as _, pod},
     eventually::{eventually, run_test},
@@ -272,7 +272,7 @@ fn given_many_named_pods_then_they_are_looked_up_in_one_list() {
         for name in ["a", "b"] {
             pods.create(&PostParams::default(), &pod(name).build()).await.unwrap();
         }
-        let finder = ApiPods(client);
+        let server = ApiServer(client);
         let unowned = NamedPod::Found {
             controller: None,
             is_being_deleted: false,
@@ -282,7 +282,11 @@ fn given_many_named_pods_then_they_are_looked_up_in_one_list() {
             let all = ["a", "b", "No-Name"].into_iter();
             let all: BTreeSet<&str> = all.chain(names.iter().take(missing).map(String::as_str)).collect();
             let before = (faults.count("get", "pods"), faults.count("list", "pods"));
-            let found = finder.find(namespace.name(), all.clone()).await;
+            let needs = Needs {
+                pods: all.iter().map(|name| (*name).to_owned()).collect(),
+                ..Needs::default()
+            };
+            let found = server.look_up(namespace.name(), needs).await.pods;
             assert_eq!(found.keys().map(String::as_str).collect::<BTreeSet<_>>(), all);
             for (name, pod) in found {
                 let expected = if name.len() == 1 { &unowned } else { &NamedPod::Missing };

@@ -18,7 +18,7 @@
 //!
 //! All of it works on the JSON as it came. Fields nobody knows stay; a value of a wrong type is left for the API server to refuse.
 
-use super::version::Version;
+use crate::admission::Version;
 use crate::pod_template;
 use crate::shared::revision;
 use crate::shared::tree::{Object, child, child_or_new, fill, fill_missing};

@@ -28,6 +28,7 @@ pub use scale::pods_to_look_up;
 pub use template::with_claims;
 
 use super::version::Submitted;
+use crate::admission::Lookups;
 use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::{
     selector,
@@ -35,29 +36,6 @@ use crate::shared::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-
-/// What has to be known of the world to judge a CloneSet.
-#[derive(Debug, Default)]
-pub struct Lookups {
-    /// What the API server found wrong with the Pod template.
-    pub template: Vec<FieldError>,
-    /// The Pods of [`pods_to_look_up`].
-    pub pods: BTreeMap<String, NamedPod>,
-}
-
-/// A Pod that a user named.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NamedPod {
-    Missing,
-    Found {
-        /// UID of the controller that owns it.
-        controller: Option<String>,
-        is_being_deleted: bool,
-    },
-    /// It could not be looked up, for this reason.
-    Unknown(String),
-}
 
 /// Everything that is wrong with a CloneSet; `old` is what it was before an update.
 pub fn validate(new: &Submitted, old: Option<&Submitted>, lookups: &Lookups) -> FieldErrors {

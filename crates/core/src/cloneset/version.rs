@@ -2,13 +2,12 @@
 //!
 //! The two versions say the same at different places; [`Submitted`] is one look at both, with the places as the user knows them.
 
+use crate::admission::Version;
 use crate::field_error::Path;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kruise_api::{
     cloneset::{v1alpha1, v1beta1},
-    kind::Kind,
     raw::{PodTemplate, VolumeClaimTemplates},
-    read::{ReadError, from_slice},
     shared::{
         IntOrPercent,
         in_place::{InPlaceUpdateStrategy, PodUpdatePolicy},
@@ -16,24 +15,6 @@ use kruise_api::{
         update_priority::UpdatePriorityStrategy,
     },
 };
-
-/// A version of the kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    V1alpha1,
-    V1beta1,
-}
-
-impl Version {
-    /// The version of this name.
-    pub fn by_name(name: &str) -> Option<Self> {
-        match name {
-            v1alpha1::CloneSet::VERSION => Some(Self::V1alpha1),
-            v1beta1::CloneSet::VERSION => Some(Self::V1beta1),
-            _ => None,
-        }
-    }
-}
 
 /// A CloneSet as it was submitted.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,14 +38,6 @@ pub(super) struct Rolling<'a> {
 }
 
 impl Submitted {
-    /// Reads a CloneSet. Pod and claim templates are not looked into.
-    pub fn read(json: &str, version: Version) -> Result<Self, ReadError> {
-        Ok(match version {
-            Version::V1alpha1 => Self::V1alpha1(Box::new(from_slice(json.as_bytes())?)),
-            Version::V1beta1 => Self::V1beta1(Box::new(from_slice(json.as_bytes())?)),
-        })
-    }
-
     pub fn version(&self) -> Version {
         match self {
             Self::V1alpha1(_) => Version::V1alpha1,

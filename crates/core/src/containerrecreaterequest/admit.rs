@@ -4,7 +4,7 @@
 //!
 //! 1. names a Pod and containers, and its times are such that they can be kept ([`check`]);
 //! 2. names a Pod that is there, has a node and has not ended ([`Target::of`]); a Pod whose sidecars are being terminated may have ended;
-//! 3. names containers that have run: each once, none of them an init container, and says nothing about them but the name ([`complete`]).
+//! 3. names containers that have run: each once, none of them an init container, and says nothing about them but the name ([`default_object`]).
 //!
 //! It gets the labels by which the node's daemon finds it, the Pod's grace period, and of each container its ID, its restarts and its `preStop`
 //! hook; the ports only where an HTTP hook may name one. A `sleep` hook becomes an empty one.
@@ -16,22 +16,15 @@ use std::collections::BTreeSet;
 use kruise_api::containerrecreaterequest::FailurePolicy;
 use kruise_api::containerrecreaterequest::v1beta1::ContainerRecreateRequestSpec;
 use kruise_api::names::{annotation, condition, label};
-use serde::Deserialize;
+use kruise_api::read::{ReadError, from_slice};
 use serde_json::{Value, json};
 
+use crate::admission::{self, Admit, Env, Lookups, Needs, ObjectRef, Operation, Refusal, Version};
 use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::tree::{Object, child_or_new, fill};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// A request as a user submitted it; the spec is the same in both versions.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Submitted {
-    /// Name, labels and so on.
-    pub metadata: ObjectMeta,
-    /// What the user wants.
-    pub spec: ContainerRecreateRequestSpec,
-}
+pub type Submitted = admission::Submitted<ContainerRecreateRequestSpec>;
 
 /// Fewest seconds of `activeDeadlineSeconds`.
 const SHORTEST_DEADLINE: i64 = 3;
@@ -121,7 +114,7 @@ pub fn no_node(name: &str, node: &str) -> FieldError {
 }
 
 /// Writes into a new request what the Pod and its node look like now.
-pub fn complete(object: &mut Object, target: &Target<'_>, node: &Value) -> Result<(), FieldError> {
+pub fn default_object(object: &mut Object, target: &Target<'_>, node: &Value) -> Result<(), FieldError> {
     let pod = target.pod;
     if let Some(labels) = child_or_new(object, "metadata").and_then(|metadata| child_or_new(metadata, "labels")) {
         let uid = pod.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
@@ -248,6 +241,59 @@ pub fn forbidden(new: &Submitted, old: &Submitted, has_annotations: bool) -> Opt
         let detail = format!("annotation {key} of ContainerRecreateRequest is immutable");
         FieldError::forbidden(&at.child("annotations").key(key), &detail)
     })
+}
+
+impl Admit for Submitted {
+    fn read(json: &[u8], _: Version) -> Result<Self, ReadError> {
+        from_slice(json)
+    }
+
+    /// The Pod, and then its node. Both as the API server has them at the time of the request: the IDs of containers that a user has just seen may not
+    /// have reached a cache, and an ID of the container before would have the wrong one stopped, or none.
+    fn needs_to_default(&self, env: &Env, found: &Lookups) -> Needs {
+        if env.operation == Operation::Update {
+            return Needs::default();
+        }
+        let pod = ObjectRef::Pod(self.spec.pod_name.clone());
+        let node = match found.object(&pod) {
+            Ok(known) => Target::of(&self.spec.pod_name, known)
+                .ok()
+                .map(|target| target.node.to_owned()),
+            Err(_) => None,
+        };
+        Needs {
+            objects: std::iter::once(pod).chain(node.map(ObjectRef::Node)).collect(),
+            ..Needs::default()
+        }
+    }
+
+    fn default(object: &mut Object, _: Option<&Object>, env: &Env, found: &Lookups) -> Result<(), Refusal> {
+        if env.operation == Operation::Update {
+            return Ok(());
+        }
+        let name = object.get("spec").and_then(|spec| text(spec, "podName"));
+        let name = name.unwrap_or_default().to_owned();
+        let unknown = |what: String, reason: &str| Refusal::new(500, format!("{what} cannot be looked up: {reason}"));
+        let pod = found.object(&ObjectRef::Pod(name.clone()));
+        let pod = pod.map_err(|reason| unknown(format!("Pod {name}"), reason))?;
+        let target = Target::of(&name, pod)?;
+        let node = found.object(&ObjectRef::Node(target.node.to_owned()));
+        let node = node.map_err(|reason| unknown(format!("Node {}", target.node), reason))?;
+        let node = node.ok_or_else(|| no_node(&name, target.node))?;
+        default_object(object, &target, node)?;
+        Ok(())
+    }
+
+    fn validate(&self, _: &Env, _: &Lookups) -> Result<(), Refusal> {
+        check(self).into_result()
+    }
+
+    fn validate_update(&self, old: &Self, env: &Env, _: &Lookups) -> Result<(), Refusal> {
+        match forbidden(self, old, env.version == Version::V1alpha1) {
+            Some(error) => Err(Refusal::new(403, error.to_string())),
+            None => Ok(()),
+        }
+    }
 }
 
 fn is_given(value: Option<&Value>) -> bool {

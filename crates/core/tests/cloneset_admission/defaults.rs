@@ -2,7 +2,7 @@
 
 use crate::fixture::{defaulted, gates, object};
 use kruise_api::gates::Gate;
-use kruise_core::cloneset::version::Version;
+use kruise_core::admission::Version;
 use kruise_core::conversion::convert;
 use kruise_core::json_patch::diff;
 use kruise_core::shared::tree::drop_empty;

@@ -1,9 +1,10 @@
 //! Recordings of the original: what was sent, and what came of it.
 
 use kruise_api::gates::{Gate, Gates};
+use kruise_core::admission::{Admit as _, Lookups, NamedPod, Version};
 use kruise_core::cloneset::default::default;
-use kruise_core::cloneset::validate::{Lookups, NamedPod, validate};
-use kruise_core::cloneset::version::{Submitted, Version};
+use kruise_core::cloneset::validate::validate;
+use kruise_core::cloneset::version::Submitted;
 use kruise_core::field_error::FieldErrors;
 use kruise_core::shared::tree::Object;
 use serde::Deserialize;
@@ -83,7 +84,7 @@ pub(crate) fn object(value: &Value) -> Object {
 }
 
 pub(crate) fn read(value: &Value, version: Version) -> Result<Submitted, String> {
-    Submitted::read(&value.to_string(), version).map_err(|error| error.to_string())
+    Submitted::read(value.to_string().as_bytes(), version).map_err(|error| error.to_string())
 }
 
 /// A CloneSet, completed.

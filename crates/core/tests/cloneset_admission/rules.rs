@@ -1,10 +1,11 @@
 //! Rules of which there is no recording.
 
 use crate::fixture::{VERSIONS, gates, judged, recorded};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::gates::{Gate, Gates};
 use kruise_api::raw::Raw;
-use kruise_core::cloneset::validate::{Lookups, NamedPod, with_claims};
-use kruise_core::cloneset::version::Version;
+use kruise_core::admission::{Lookups, NamedPod, Version};
+use kruise_core::cloneset::validate::with_claims;
 use kruise_core::shared::validate::deletion_protection::refusal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -147,11 +148,14 @@ fn given_claims_then_the_template_is_judged_with_a_volume_for_each() {
 }
 
 #[test]
-fn given_no_protection_gate_then_everything_may_be_deleted() {
-    let labels: BTreeMap<_, _> = [("policy.kruise.io/delete-protection".to_owned(), "Always".to_owned())].into();
-    assert_eq!(refusal(Some(&labels), 3, Gates::default()), None);
-    assert!(refusal(Some(&labels), 3, gates()).is_some());
-    assert_eq!(refusal(None, 3, gates()), None);
+fn given_no_protection_gate_or_a_deletion_before_then_everything_may_be_deleted() {
+    let mut metadata: ObjectMeta =
+        serde_json::from_value(json!({"labels": {"policy.kruise.io/delete-protection": "Always"}})).unwrap();
+    assert_eq!(refusal(&metadata, 3, Gates::default()), None);
+    assert!(refusal(&metadata, 3, gates()).is_some());
+    assert_eq!(refusal(&ObjectMeta::default(), 3, gates()), None);
+    metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    assert_eq!(refusal(&metadata, 3, gates()), None, "it is on its way already");
     assert!(!Gates::default().enabled(Gate::ResourcesDeletionProtection));
 }
 

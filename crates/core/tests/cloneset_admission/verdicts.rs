@@ -1,10 +1,8 @@
 //! Every recorded request, and the answer we give.
 
 use crate::fixture::{Case, Recorded, VERSIONS, judged, pods, read, recorded};
-use kruise_core::cloneset::validate::Lookups;
-use kruise_core::cloneset::version::Version;
+use kruise_core::admission::{Admit as _, Lookups, Version};
 use kruise_core::field_error::{FieldError, FieldErrorKind};
-use kruise_core::shared::validate::deletion_protection;
 
 /// What the API server says of a Pod template, read back from the text of an error.
 fn told(text: &str) -> FieldError {
@@ -21,14 +19,14 @@ fn difference(recorded: &Recorded, case: &Case, version: Version) -> Option<Stri
     let (object, stored) = recorded.objects(case);
     if case.operation == "delete" {
         let set = read(&object, version).unwrap();
-        let labels = set.metadata().labels.as_ref();
-        let refusal = deletion_protection::refusal(labels, set.replicas(), crate::fixture::gates());
+        let refusal = set.refuse_deletion(crate::fixture::gates());
         let code = refusal.is_some().then_some(403);
         return ((code, &refusal) != (case.code, &case.says)).then(|| format!("{code:?} {refusal:?}"));
     }
     let lookups = Lookups {
         template: case.template.iter().map(|text| told(text)).collect(),
         pods: pods(case, stored),
+        ..Lookups::default()
     };
     let errors = match judged(&object, stored, version, &lookups) {
         Ok(errors) => errors,

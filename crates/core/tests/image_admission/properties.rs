@@ -2,7 +2,7 @@
 
 use crate::defaults::completed;
 use kruise_api::read::from_value;
-use kruise_core::containerrecreaterequest::admit::{Submitted, Target, check, complete};
+use kruise_core::containerrecreaterequest::admit::{Submitted, Target, check, default_object};
 use kruise_core::{imagelistpulljob, imagepulljob, nodeimage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ proptest! {
         }
         if let Ok(target) = Target::of("a", Some(&json!({"spec": {"nodeName": "n"}, "status": pod}))) {
             let mut object = object.as_object().unwrap().clone();
-            let _ = complete(&mut object, &target, &pod);
+            let _ = default_object(&mut object, &target, &pod);
         }
     }
 }

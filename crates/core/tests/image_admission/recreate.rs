@@ -2,7 +2,7 @@
 
 use crate::verdicts::{Case, Refusal};
 use kruise_api::read::from_value;
-use kruise_core::containerrecreaterequest::admit::{Submitted, Target, check, complete, forbidden, no_node};
+use kruise_core::containerrecreaterequest::admit::{Submitted, Target, check, default_object, forbidden, no_node};
 use serde_json::{Value, json};
 
 /// A request as it is stored, or why it is refused.
@@ -26,7 +26,7 @@ fn admitted(
     let target = Target::of(&new.spec.pod_name, pod).map_err(wrong)?;
     let node = node.ok_or_else(|| wrong(no_node(&new.spec.pod_name, target.node)))?;
     let mut completed = object.as_object().unwrap().clone();
-    complete(&mut completed, &target, node).map_err(wrong)?;
+    default_object(&mut completed, &target, node).map_err(wrong)?;
     Ok(Value::Object(completed))
 }
 

@@ -1,7 +1,8 @@
 //! What may change, once there is a CloneSet.
 
-use super::super::version::{Submitted, Version};
+use super::super::version::Submitted;
 use super::template::object;
+use crate::admission::Version;
 use crate::field_error::{FieldError, Path};
 use crate::json_patch::{Operation, diff};
 use crate::pod_template;

@@ -1,7 +1,7 @@
 //! Pods that a user wants to be gone first.
 
-use super::super::version::{Submitted, Version};
-use super::NamedPod;
+use super::super::version::Submitted;
+use crate::admission::{NamedPod, Version};
 use crate::field_error::{FieldError, Path};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Wrong names that are told one by one; of the others only how many.
 const TOLD: usize = 20;
 
-/// The Pods that have to be known for [`Lookups::pods`](super::Lookups::pods), in the CloneSet's namespace.
+/// The Pods that have to be known for [`Lookups::pods`](crate::admission::Lookups::pods), in the CloneSet's namespace.
 pub fn pods_to_look_up<'a>(new: &'a Submitted, old: Option<&Submitted>) -> BTreeSet<&'a str> {
     if new.version() != Version::V1alpha1 {
         return BTreeSet::new();

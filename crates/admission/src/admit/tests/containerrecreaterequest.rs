@@ -1,47 +1,45 @@
 use super::*;
-use crate::{LookUp, metrics::Metrics, review};
-use kruise_api::gates::Gates;
+use crate::review;
+use kruise_core::{admission::ObjectRef, containerrecreaterequest::admit::Submitted};
 use serde_json::json;
-use std::sync::Arc;
 
 /// Knows the Pod `web` on `node-1`; the Pod `silent` cannot be asked for, and `lost` is on a node that is no more.
 #[derive(Debug)]
 struct Cluster;
 
 impl LookUp for Cluster {
-    fn pod<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, crate::look_up::Found> {
-        let node = if name == "lost" { "node-2" } else { "node-1" };
-        let pod = json!({
-            "metadata": {"name": name, "namespace": namespace, "uid": "u"},
-            "spec": {"nodeName": node, "containers": [{"name": "main"}]},
-            "status": {"phase": "Running", "containerStatuses": [{"name": "main", "containerID": "c://1", "restartCount": 2}]},
-        });
+    fn look_up<'a>(&'a self, namespace: &'a str, needs: Needs) -> BoxFuture<'a, Lookups> {
+        let find = move |object: ObjectRef| {
+            let found = match &object {
+                ObjectRef::Pod(name) => pod(namespace, name),
+                ObjectRef::Node(name) => Ok((name == "node-1").then(|| json!({"metadata": {"name": name}}))),
+            };
+            (object, found)
+        };
         Box::pin(async move {
-            match name {
-                "web" | "lost" => Ok(Some(pod)),
-                "silent" => Err("no answer".to_owned()),
-                _ => Ok(None),
+            Lookups {
+                objects: needs.objects.into_iter().map(find).collect(),
+                ..Lookups::default()
             }
         })
     }
+}
 
-    fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, crate::look_up::Found> {
-        Box::pin(async move { Ok((name == "node-1").then(|| json!({"metadata": {"name": name}}))) })
+fn pod(namespace: &str, name: &str) -> Result<Option<Value>, String> {
+    let node = if name == "lost" { "node-2" } else { "node-1" };
+    match name {
+        "web" | "lost" => Ok(Some(json!({
+            "metadata": {"name": name, "namespace": namespace, "uid": "u"},
+            "spec": {"nodeName": node, "containers": [{"name": "main"}]},
+            "status": {"phase": "Running", "containerStatuses": [{"name": "main", "containerID": "c://1", "restartCount": 2}]},
+        }))),
+        "silent" => Err("no answer".to_owned()),
+        _ => Ok(None),
     }
 }
 
 async fn asked(operation: &str, object: &Value, old: Option<&Value>) -> Verdict {
-    let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
-    let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
-    let context = Context {
-        objects: Arc::new(Cluster),
-        ..Context::new(
-            kube::Client::try_from(config).unwrap(),
-            Gates::default(),
-            true,
-            &metrics,
-        )
-    };
+    let context = context(Gates::default(), Cluster);
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "1", "operation": operation, "namespace": "ns", "name": "r",
         "resource": {"group": "apps.kruise.io", "version": "v1beta1", "resource": "containerrecreaterequests"},
@@ -49,7 +47,7 @@ async fn asked(operation: &str, object: &Value, old: Option<&Value>) -> Verdict 
     }})
     .to_string();
     let (_, request) = review::read(review.as_bytes()).unwrap();
-    mutate(&request, &context).await
+    mutate::<Submitted>(&request, &context, descriptor("containerrecreaterequests")).await
 }
 
 fn request(pod: &str) -> Value {

@@ -1,37 +1,40 @@
 use super::*;
-use crate::{FindPods, metrics::Metrics};
-use kruise_api::gates::{Gate, Gates};
-use kruise_core::cloneset::validate::NamedPod;
+use kruise_api::gates::Gate;
+use kruise_core::{admission::NamedPod, cloneset::version::Submitted};
 use serde_json::json;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
 
 /// Every Pod belongs to the CloneSet with UID `u`, but for `foreign`.
 #[derive(Debug)]
 struct Cluster;
 
-impl FindPods for Cluster {
-    fn find<'a>(&'a self, _: &'a str, names: BTreeSet<&'a str>) -> BoxFuture<'a, BTreeMap<String, NamedPod>> {
-        let found = |name: &str| NamedPod::Found {
-            controller: (name != "foreign").then(|| "u".to_owned()),
-            is_being_deleted: false,
+impl LookUp for Cluster {
+    fn look_up<'a>(&'a self, _: &'a str, needs: Needs) -> BoxFuture<'a, Lookups> {
+        let found = |name: String| {
+            let pod = NamedPod::Found {
+                controller: (name != "foreign").then(|| "u".to_owned()),
+                is_being_deleted: false,
+            };
+            (name, pod)
         };
-        Box::pin(async move { names.into_iter().map(|name| (name.to_owned(), found(name))).collect() })
+        Box::pin(async move {
+            Lookups {
+                pods: needs.pods.into_iter().map(found).collect(),
+                ..Lookups::default()
+            }
+        })
     }
 }
 
 fn context() -> Context {
-    let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
-    let gates = Gates::default().with(Gate::ResourcesDeletionProtection, true);
-    // Templates cannot be checked here: nobody answers at this address.
-    let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
-    let client = kube::Client::try_from(config).unwrap();
-    Context {
-        pods: Arc::new(Cluster),
-        ..Context::new(client, gates, true, &metrics)
-    }
+    super::context(Gates::default().with(Gate::ResourcesDeletionProtection, true), Cluster)
+}
+
+async fn mutate(request: &Request<'_>, context: &Context) -> Verdict {
+    super::mutate::<Submitted>(request, context, descriptor("clonesets")).await
+}
+
+async fn validate(request: &Request<'_>, context: &Context) -> Verdict {
+    super::validate::<Submitted>(request, context, descriptor("clonesets")).await
 }
 
 fn cloneset(version: &str) -> Value {
@@ -71,7 +74,7 @@ async fn admit(version: &str, operation: &str, object: &Value, old: Option<&Valu
     let context = context();
     let said = |verdict: &Verdict| (verdict.code, verdict.message.clone());
     let text = review(version, operation, Some(object), old);
-    let verdict = mutate(&serde_json::from_str(&text).unwrap(), &context);
+    let verdict = mutate(&serde_json::from_str(&text).unwrap(), &context).await;
     if !verdict.allowed {
         return Err(said(&verdict));
     }
@@ -113,7 +116,7 @@ async fn given_what_cannot_be_read_then_it_is_a_bad_request_that_names_the_field
         let text = review("v1beta1", "CREATE", None, None);
         let request: Request<'_> = serde_json::from_str(&text).unwrap();
         let verdict = match hook {
-            "mutate" => mutate(&request, &context()),
+            "mutate" => mutate(&request, &context()).await,
             _ => validate(&request, &context()).await,
         };
         assert_eq!((verdict.allowed, verdict.code), (false, 400), "{hook}");
@@ -188,6 +191,6 @@ async fn given_other_operations_and_resources_then_they_pass() {
     ] {
         let text = request.to_string();
         let request: Request<'_> = serde_json::from_str(&text).unwrap();
-        assert!(mutate(&request, &context).allowed && validate(&request, &context).await.allowed);
+        assert!(mutate(&request, &context).await.allowed && validate(&request, &context).await.allowed);
     }
 }

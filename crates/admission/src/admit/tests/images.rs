@@ -1,6 +1,6 @@
 use super::*;
-use crate::{descriptor::descriptors, dispatch::Dispatch, metrics::Metrics};
-use kruise_api::gates::{Gate, Gates};
+use crate::dispatch::Dispatch;
+use kruise_api::gates::Gate;
 use serde_json::json;
 use std::time::{Duration, Instant};
 

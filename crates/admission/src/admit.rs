@@ -1,0 +1,199 @@
+//! The way of an object of ours through its two webhooks, the same for all kinds. The rules are those of each kind ([`kruise_core::admission::Admit`]).
+//!
+//! - Only objects themselves are looked at, not their subresources.
+//! - What cannot be read is answered 400. An old object that cannot be read counts as none: what was stored may have been readable to another release only.
+//! - An object that is being deleted can always be released: a change of its metadata alone is neither completed nor validated.
+//! - What breaks a rule is answered with the code of the kind, and everything that is wrong with it.
+//! - Pod templates are checked by the API server ([`crate::Templates`]). One that it cannot even read is answered 400.
+//! - Other objects are looked up in the cluster ([`crate::LookUp`]).
+//! - A protected deletion is answered 403. Nobody is kept from deleting what cannot be read.
+
+use crate::{Context, Request, TemplateCheck, Verdict, descriptor::Descriptor, dispatch::is_release};
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kruise_core::{
+    admission::{Admit, Env, Lookups, Needs, Operation, Refusal, Version},
+    field_error::FieldError,
+    json_patch::diff,
+    shared::tree::Object,
+};
+use serde_json::{Value, value::RawValue};
+
+/// Rounds of looking up: an object, what it names, and what that names.
+const ROUNDS: usize = 3;
+
+/// The mutating path of a kind.
+pub(crate) fn mutate<'a, A: Admit>(
+    request: &'a Request<'a>,
+    context: &'a Context,
+    descriptor: &'static Descriptor,
+) -> BoxFuture<'a, Verdict> {
+    let call = Call {
+        request,
+        context,
+        descriptor,
+    };
+    Box::pin(async move {
+        if !call.is_write() || is_release(request) {
+            return Verdict::allow();
+        }
+        call.default_object::<A>().await.unwrap_or_else(|refusal| refusal)
+    })
+}
+
+/// The validating path of a kind.
+pub(crate) fn validate<'a, A: Admit>(
+    request: &'a Request<'a>,
+    context: &'a Context,
+    descriptor: &'static Descriptor,
+) -> BoxFuture<'a, Verdict> {
+    let call = Call {
+        request,
+        context,
+        descriptor,
+    };
+    Box::pin(async move {
+        if call.is_ours() && request.operation == "DELETE" {
+            return call.protect::<A>();
+        }
+        if !call.is_write() || is_release(request) {
+            return Verdict::allow();
+        }
+        match call.validate_object::<A>().await {
+            Ok(()) => Verdict::allow(),
+            Err(refusal) => refusal,
+        }
+    })
+}
+
+/// One request about an object of a kind.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    request: &'a Request<'a>,
+    context: &'a Context,
+    descriptor: &'static Descriptor,
+}
+
+impl Call<'_> {
+    fn is_ours(&self) -> bool {
+        let resource = &self.descriptor.resource;
+        self.request.is_about(resource.group(), resource.plural())
+    }
+
+    fn is_write(&self) -> bool {
+        self.is_ours() && matches!(&*self.request.operation, "CREATE" | "UPDATE")
+    }
+
+    fn env(&self) -> Result<Env, Verdict> {
+        let (name, resource) = (&*self.request.resource.version, &self.descriptor.resource);
+        let served = resource.versions().contains(&name);
+        let version = Version::by_name(name).filter(|_| served);
+        Ok(Env {
+            operation: if self.request.operation == "CREATE" {
+                Operation::Create
+            } else {
+                Operation::Update
+            },
+            version: version
+                .ok_or_else(|| Verdict::refuse(400, format!("there is no version {name} of {}", resource.kind())))?,
+            gates: self.context.gates,
+            now: Timestamp::now(),
+        })
+    }
+
+    /// The object as it is to be.
+    fn object(&self) -> Result<&RawValue, Verdict> {
+        let object = self.request.object;
+        object.ok_or_else(|| Verdict::refuse(400, "there is no object to look at"))
+    }
+
+    async fn default_object<A: Admit>(&self) -> Result<Verdict, Verdict> {
+        let (env, object) = (self.env()?, self.object()?);
+        let new: A = read(object, env.version)?;
+        if self.descriptor.validate.is_none() {
+            self.validate_object::<A>().await?;
+        }
+        let before = fields(object)?;
+        let old = self.request.old_object.map(fields).transpose()?;
+        let mut found = Lookups::default();
+        self.look_up(&mut found, |found| new.needs_to_default(&env, found))
+            .await;
+        let mut after = before.clone();
+        A::default(&mut after, old.as_ref(), &env, &found).map_err(|refusal| self.refused(refusal))?;
+        Ok(Verdict::change(diff(&Value::Object(before), &Value::Object(after))))
+    }
+
+    async fn validate_object<A: Admit>(&self) -> Result<(), Verdict> {
+        let env = self.env()?;
+        let new: A = read(self.object()?, env.version)?;
+        let old: Option<A> = self.request.old_object.and_then(|old| read(old, env.version).ok());
+        let old = old.as_ref();
+        let mut found = Lookups {
+            template: self.check_templates(&new, old).await?,
+            ..Lookups::default()
+        };
+        self.look_up(&mut found, |found| new.needs_to_validate(old, &env, found))
+            .await;
+        let verdict = match old {
+            Some(old) => new.validate_update(old, &env, &found),
+            None => new.validate(&env, &found),
+        };
+        verdict.map_err(|refusal| self.refused(refusal))
+    }
+
+    async fn check_templates<A: Admit>(&self, new: &A, old: Option<&A>) -> Result<Vec<FieldError>, Verdict> {
+        let mut errors = Vec::new();
+        for template in new.templates(old) {
+            let (namespace, path) = (&self.request.namespace, &template.path);
+            match self
+                .context
+                .templates
+                .check_pod(namespace, &template.template, path)
+                .await
+            {
+                TemplateCheck::Good | TemplateCheck::Unchecked(_) => {}
+                TemplateCheck::Invalid(found) => errors.extend(found.0),
+                TemplateCheck::Malformed(reason) => return Err(Verdict::refuse(400, format!("{path}: {reason}"))),
+            }
+        }
+        Ok(errors)
+    }
+
+    async fn look_up(&self, found: &mut Lookups, needs: impl Fn(&Lookups) -> Needs) {
+        for _ in 0..ROUNDS {
+            let missing = found.missing(needs(found));
+            if missing.is_empty() {
+                return;
+            }
+            let new = self.context.lookup.look_up(&self.request.namespace, missing).await;
+            found.pods.extend(new.pods);
+            found.objects.extend(new.objects);
+        }
+    }
+
+    fn protect<A: Admit>(&self) -> Verdict {
+        let old = self.env().ok().and_then(|env| {
+            let old = self.request.old_object?;
+            read::<A>(old, env.version).ok()
+        });
+        match old.and_then(|old| old.refuse_deletion(self.context.gates)) {
+            None => Verdict::allow(),
+            Some(reason) => Verdict::refuse(403, reason),
+        }
+    }
+
+    fn refused(&self, refusal: Refusal) -> Verdict {
+        Verdict::refuse(refusal.code.unwrap_or(self.descriptor.invalid), refusal.message).because(refusal.reason)
+    }
+}
+
+fn read<A: Admit>(object: &RawValue, version: Version) -> Result<A, Verdict> {
+    A::read(object.get().as_bytes(), version).map_err(|error| Verdict::refuse(400, error.to_string()))
+}
+
+fn fields(object: &RawValue) -> Result<Object, Verdict> {
+    serde_json::from_str(object.get()).map_err(|error| Verdict::refuse(400, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! An ImagePullJob on its way into the cluster: [`default`](super::default) and [`validate`](super::validate).
+
+use kruise_api::read::{ReadError, from_slice};
+
+use super::{Submitted, default, validate};
+use crate::admission::{Admit, Env, Lookups, Operation, Refusal, Version};
+use crate::shared::tree::Object;
+
+impl Admit for Submitted {
+    fn read(json: &[u8], _: Version) -> Result<Self, ReadError> {
+        from_slice(json)
+    }
+
+    fn default(object: &mut Object, _: Option<&Object>, env: &Env, _: &Lookups) -> Result<(), Refusal> {
+        let is_new = env.operation == Operation::Create;
+        default::default(object, env.version == Version::V1alpha1 && is_new);
+        Ok(())
+    }
+
+    fn validate(&self, _: &Env, _: &Lookups) -> Result<(), Refusal> {
+        validate::validate(self).into_result()
+    }
+
+    fn validate_update(&self, old: &Self, env: &Env, found: &Lookups) -> Result<(), Refusal> {
+        self.validate(env, found)?;
+        match validate::forbidden(self, old) {
+            Some(error) => Err(Refusal::new(403, error.to_string()).because("Forbidden")),
+            None => Ok(()),
+        }
+    }
+}
