@@ -1,5 +1,6 @@
 //! What more than one kind needs. Kind modules never import each other; they meet here.
 
+pub mod advance;
 pub mod availability;
 pub mod cloneset_shape;
 pub mod container_hash;

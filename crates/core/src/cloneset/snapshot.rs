@@ -18,7 +18,6 @@ use super::rank::Topology;
 use super::revisions::Revisions;
 use crate::plan::{Action, Chain, Env, PodNames};
 use crate::shared::availability::{availability, is_active};
-use crate::shared::inplace;
 use crate::shared::lifecycle::{is_specified_delete, state};
 use crate::shared::pod_change::{Guard, PodChange};
 use crate::shared::revision::{self, Owner};
@@ -184,15 +183,6 @@ impl<'a> Snapshot<'a> {
                 .map(|node| (&*node.metadata.name, &node.metadata.labels))
                 .collect(),
             keys,
-        }
-    }
-
-    /// The surroundings of updates in place.
-    pub(super) fn in_place_env(&self) -> inplace::Env {
-        inplace::Env {
-            now: self.env.now,
-            gates: self.env.gates,
-            has_resize: self.env.server.pod_resize,
         }
     }
 

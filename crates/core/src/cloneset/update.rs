@@ -38,13 +38,11 @@ use super::revisions::Revision;
 use super::scale;
 use super::snapshot::Snapshot;
 use crate::plan::{Action, Chain, Event, Guard, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
+use crate::shared::advance::PODS_PER_ROUND;
 use crate::shared::inplace::{self, ChangeSet, Options, Start, WhyNot};
 use crate::shared::lifecycle::{self, BeforeUpdate, State, UnexpectedState};
 use crate::shared::pod_change::{self, PodChange};
 use crate::shared::revision;
-
-/// Pods that are written in one round: enough to keep an API server busy, and few enough that thinking about them takes no time.
-pub(super) const PODS_PER_ROUND: usize = 400;
 
 /// What is known of the update before it is planned.
 pub(super) struct Outdated {
@@ -217,7 +215,7 @@ impl<'r, 'a> Writes<'r, 'a> {
             policy: rolling
                 .map(|rolling| rolling.pod_update_policy.clone())
                 .unwrap_or_default(),
-            env: snapshot.in_place_env(),
+            env: inplace::Env::from(snapshot.env),
             changes: BTreeMap::new(),
         }
     }

@@ -32,7 +32,8 @@ mod qos;
 mod record;
 mod start;
 
-pub use advance::{AdvanceOptions, Advanced, Waits, advance};
+pub(crate) use advance::needs_nothing;
+pub use advance::{AdvanceRules, Advanced, Waits, advance};
 pub(crate) use batch::priority;
 pub use change_set::{ChangeSet, RefMetadata};
 pub use decide::{Options, Reason, WhyNot, decide};
@@ -53,6 +54,16 @@ pub struct Env {
     pub gates: Gates,
     /// The API server changes resources only through the `resize` endpoint (Kubernetes 1.32 and later).
     pub has_resize: bool,
+}
+
+impl From<&crate::plan::Env> for Env {
+    fn from(env: &crate::plan::Env) -> Self {
+        Self {
+            now: env.now,
+            gates: env.gates,
+            has_resize: env.server.pod_resize,
+        }
+    }
 }
 
 /// Whether an API server of this version, `v1.34.4`, has the `resize` endpoint. A version that cannot be read has not.

@@ -3,7 +3,7 @@
 //! | from | to | when |
 //! |---|---|---|
 //! | (new) | `PreparingNormal` | when the Pod is created |
-//! | `PreparingNormal` | `Normal` | it has a node, or all of its `preNormal` hook is on it |
+//! | `PreparingNormal` | `Normal` | all of its `preNormal` hook is on it; without one at once, or when it has a node, as the kind says |
 //! | none, `PreparingNormal`, `Normal` | `PreparingUpdate` | it shall be updated in place and anything of its `inPlaceUpdate` hook is on it |
 //! | those, `PreparingUpdate`, `Updating` | `Updating` | it shall be updated and nothing of the hook is on it |
 //! | `Updated` | `PreparingUpdate` | it shall be updated again: the whole hook is put back on it |
@@ -141,8 +141,8 @@ pub struct Progress {
     pub at_update_revision: bool,
     /// Its update in place, if there was one, is complete.
     pub update_complete: bool,
-    /// A Pod without `preNormal` hook gets normal only when it has a node (CloneSet).
-    pub normal_needs_node: bool,
+    /// It has no node, and without a `preNormal` hook it does not get normal before it has one.
+    pub waits_for_node: bool,
 }
 
 /// The state to which a Pod goes by itself; `None` when it stays.
@@ -158,7 +158,7 @@ pub fn next(pod: &Pod, lifecycle: Option<&Lifecycle>, progress: Progress) -> Opt
         State::PreparingNormal => {
             let ready = match lifecycle.and_then(|lifecycle| lifecycle.pre_normal.as_ref()) {
                 Some(hook) => is_fully_hooked(pod, Some(hook)),
-                None => !progress.normal_needs_node || !pod.spec.node_name.is_empty(),
+                None => !progress.waits_for_node,
             };
             ready.then_some(State::Normal)
         }

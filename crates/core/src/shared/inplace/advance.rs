@@ -1,16 +1,17 @@
 //! What a Pod needs next, asked on every reconcile for every Pod.
 //!
 //! In this order: the end of a grace period; the next batch of containers; the condition `InPlaceUpdateReady`, together with the lifecycle state, the
-//! condition `KruisePodReady` of a new Pod and the label with the short hash that Pods of old releases lack. The last four are one request; with
+//! condition `KruisePodReady` of a new Pod and a label that Pods of old releases lack. The last four are one request; with
 //! hooks, labels and state are a second one.
 //!
-//! A new Pod gets its conditions when it has a node, because then it also becomes `Normal`. Before that nobody could see a difference.
+//! A kind whose new Pods become `Normal` when they have a node lets the conditions wait for it too ([`AdvanceRules::waits_for_node`]): before that
+//! nobody could see a difference.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kruise_api::names::annotation;
 use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
-use kruise_api::names::{annotation, label};
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::Holds;
 use kruise_api::shared::lifecycle::Lifecycle;
@@ -21,17 +22,25 @@ use super::{Env, batch};
 use crate::shared::pod_change::{Guard, PodChange, PodPatch, whole_seconds};
 use crate::shared::{lifecycle, readiness, revision};
 
-/// What is known about the Pod's workload.
-#[derive(Clone, Copy, Debug)]
-pub struct AdvanceOptions<'a> {
+/// How the Pods of a workload go on by themselves. Each kind brings its own rules.
+pub trait AdvanceRules {
     /// The hooks.
-    pub lifecycle: Option<&'a Lifecycle>,
-    /// Whether Pods of this workload have lifecycle states that follow an update (CloneSet, StatefulSet).
-    pub has_states: bool,
-    /// Whether the Pod is at the revision that it should be at.
-    pub at_update_revision: bool,
-    /// Whether a Pod gets `Normal` only when it has a node, and carries the short hash (CloneSet).
-    pub is_clone_set: bool,
+    fn lifecycle(&self) -> Option<&Lifecycle>;
+
+    /// Returns the lifecycle state to which a Pod goes by itself; none when it stays. Pods of a kind without such states always stay.
+    fn next_state(&self, pod: &Pod, progress: lifecycle::Progress) -> Option<lifecycle::State> {
+        lifecycle::next(pod, self.lifecycle(), progress)
+    }
+
+    /// True when a new Pod is left alone until it has a node: then one request brings its conditions and its state.
+    fn waits_for_node(&self, _pod: &Pod) -> bool {
+        false
+    }
+
+    /// Returns a label that the Pod should have and has not, as it was made by an older release.
+    fn missing_label<'p>(&self, _pod: &'p Pod) -> Option<(&'static str, &'p str)> {
+        None
+    }
 }
 
 /// What a Pod needs.
@@ -76,37 +85,32 @@ impl Advanced {
     }
 }
 
-/// What a Pod needs next.
-pub fn advance(pod: &Pod, workload: &AdvanceOptions<'_>, env: &Env) -> Advanced {
-    if needs_nothing(pod, workload) {
+/// Returns what a Pod needs next. `has_arrived` tells whether it is at the revision that it should be at.
+pub fn advance(pod: &Pod, has_arrived: bool, rules: &impl AdvanceRules, env: &Env) -> Advanced {
+    if needs_nothing(pod, rules) {
         return Advanced::default();
     }
     match (grace_of(pod), state_of(pod)) {
         (Err(unreadable), _) | (Ok(None), Err(unreadable)) => Advanced::wait(Waits::Repair(unreadable)),
         (Ok(Some(grace)), state) => end_of_grace(pod, &grace, state, env),
-        (Ok(None), Ok(None)) => finish(pod, workload, env),
-        (Ok(None), Ok(Some(state))) => proceed(pod, state, workload, env),
+        (Ok(None), Ok(None)) => finish(pod, has_arrived, rules, env),
+        (Ok(None), Ok(Some(state))) => proceed(pod, state, has_arrived, rules, env),
     }
 }
 
 /// Most Pods need nothing most of the time: a quick look that reads no records.
-fn needs_nothing(pod: &Pod, workload: &AdvanceOptions<'_>) -> bool {
+pub(crate) fn needs_nothing(pod: &Pod, rules: &impl AdvanceRules) -> bool {
     let keys = [annotation::IN_PLACE_STATE, annotation::IN_PLACE_STATE_OLD];
     let mut records = keys.iter().filter_map(|key| pod.metadata.annotation(key));
     is_marked_ready(pod)
         && matches!(lifecycle::state(pod), lifecycle::State::Normal | lifecycle::State::None)
         && grace_text(pod).is_none()
         && !records.any(|record| record.contains(LEFT_FOR_LATER))
-        && !lacks_hash(pod, workload)
+        && rules.missing_label(pod).is_none()
 }
 
 /// How the fields of a record begin that have what is left for later batches.
 const LEFT_FOR_LATER: &str = "\"nextContainer";
-
-fn lacks_hash(pod: &Pod, workload: &AdvanceOptions<'_>) -> bool {
-    let labelled = pod.metadata.label(label::POD_TEMPLATE_HASH).is_some();
-    workload.is_clone_set && !labelled && !revision::of_pod(pod).is_empty()
-}
 
 fn end_of_grace(pod: &Pod, grace: &Grace, state: Result<Option<State>, Unreadable>, env: &Env) -> Advanced {
     let state = match state {
@@ -142,17 +146,17 @@ fn end_of_grace(pod: &Pod, grace: &Grace, state: Result<Option<State>, Unreadabl
     Advanced::write(write, pod, env)
 }
 
-fn proceed(pod: &Pod, state: State, workload: &AdvanceOptions<'_>, env: &Env) -> Advanced {
+fn proceed(pod: &Pod, state: State, has_arrived: bool, rules: &impl AdvanceRules, env: &Env) -> Advanced {
     if let Some(pending) = pending(pod, &state, env.gates) {
         let mut advanced = Advanced::wait(Waits::Containers(pending));
         // Its lifecycle may go on nevertheless.
-        let (change, state) = lifecycle_change(pod, workload, env);
+        let (change, state) = lifecycle_change(pod, has_arrived, rules, env);
         advanced.requests = change.requests(pod, Guard::Version, env.has_resize);
         advanced.state = state;
         return advanced;
     }
     if !state.has_next() {
-        return finish(pod, workload, env);
+        return finish(pod, has_arrived, rules, env);
     }
     let required = state.pre_check_before_next.as_ref();
     let mut required = required.into_iter().flat_map(|check| &check.containers_required_ready);
@@ -168,10 +172,10 @@ fn proceed(pod: &Pod, state: State, workload: &AdvanceOptions<'_>, env: &Env) ->
 }
 
 /// Nothing is under way: the Pod may be ready.
-fn finish(pod: &Pod, workload: &AdvanceOptions<'_>, env: &Env) -> Advanced {
-    let (mut change, state) = lifecycle_change(pod, workload, env);
+fn finish(pod: &Pod, has_arrived: bool, rules: &impl AdvanceRules, env: &Env) -> Advanced {
+    let (mut change, state) = lifecycle_change(pod, has_arrived, rules, env);
     let is_new = pod.status.condition(IN_PLACE_UPDATE_READY).is_none();
-    if is_new && pod.spec.node_name.is_empty() && workload.is_clone_set {
+    if is_new && rules.waits_for_node(pod) {
         let mut advanced = Advanced::write(change, pod, env);
         advanced.state = state;
         advanced.waits = Some(Waits::Node);
@@ -214,22 +218,24 @@ fn is_marked_ready(pod: &Pod) -> bool {
     })
 }
 
-fn lifecycle_change(pod: &Pod, workload: &AdvanceOptions<'_>, env: &Env) -> (PodChange, Option<lifecycle::State>) {
-    let mut change = PodChange::default();
-    let mut next = None;
-    if workload.has_states {
-        let progress = lifecycle::Progress {
-            at_update_revision: workload.at_update_revision,
-            update_complete: lifecycle::state(pod) == lifecycle::State::Updating && is_complete(pod, env.gates),
-            normal_needs_node: workload.is_clone_set,
-        };
-        next = lifecycle::next(pod, workload.lifecycle, progress);
-        if let Some(next) = &next {
-            change = lifecycle::enter(pod, next, workload.lifecycle, env.now);
-        }
-    }
-    if lacks_hash(pod, workload) {
-        change.set_label(label::POD_TEMPLATE_HASH, revision::short(revision::of_pod(pod)));
+fn lifecycle_change(
+    pod: &Pod,
+    has_arrived: bool,
+    rules: &impl AdvanceRules,
+    env: &Env,
+) -> (PodChange, Option<lifecycle::State>) {
+    let progress = lifecycle::Progress {
+        at_update_revision: has_arrived,
+        update_complete: lifecycle::state(pod) == lifecycle::State::Updating && is_complete(pod, env.gates),
+        waits_for_node: rules.waits_for_node(pod),
+    };
+    let next = rules.next_state(pod, progress);
+    let mut change = next
+        .as_ref()
+        .map(|next| lifecycle::enter(pod, next, rules.lifecycle(), env.now))
+        .unwrap_or_default();
+    if let Some((key, value)) = rules.missing_label(pod) {
+        change.set_label(key, value);
     }
     (change, next)
 }

@@ -2,11 +2,14 @@ use super::*;
 use crate::shared::fixture::{PodBuilder, a_pod, a_revision, at};
 use crate::shared::lifecycle::State as Stage;
 use crate::shared::pod_change::{Part, PodPatch};
-use crate::shared::revision::clone_set_pod_labels;
+use crate::shared::revision;
 use kruise_api::gates::Gate;
 use kruise_api::names::annotation::{IN_PLACE_GRACE, IN_PLACE_STATE};
+use kruise_api::names::label;
+use kruise_api::pod::Pod;
 use kruise_api::shared::lifecycle::Lifecycle;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 mod deciding;
 mod records;
@@ -60,23 +63,54 @@ fn one_image() -> ChangeSet {
 fn begin(pod: &PodBuilder, change: &ChangeSet, env: &Env) -> Started {
     let what = Start {
         change,
-        labels: &clone_set_pod_labels(&change.revision, env.gates),
+        labels: &BTreeMap::from([
+            (label::REVISION.to_owned(), change.revision.clone()),
+            (
+                label::POD_TEMPLATE_HASH.to_owned(),
+                revision::short(&change.revision).to_owned(),
+            ),
+        ]),
         state: Some(&Stage::Updating),
     };
     start(&pod.build(), &what, env)
 }
 
-fn workload() -> AdvanceOptions<'static> {
-    AdvanceOptions {
-        lifecycle: None,
-        has_states: true,
-        at_update_revision: true,
-        is_clone_set: true,
+/// Rules with everything that a kind may ask for.
+#[derive(Clone, Copy, Default)]
+struct Rules<'a> {
+    lifecycle: Option<&'a Lifecycle>,
+}
+
+impl AdvanceRules for Rules<'_> {
+    fn lifecycle(&self) -> Option<&Lifecycle> {
+        self.lifecycle
+    }
+
+    fn waits_for_node(&self, pod: &Pod) -> bool {
+        pod.spec.node_name.is_empty()
+    }
+
+    fn missing_label<'p>(&self, pod: &'p Pod) -> Option<(&'static str, &'p str)> {
+        let is_missing = pod.metadata.label(label::POD_TEMPLATE_HASH).is_none() && !revision::of_pod(pod).is_empty();
+        is_missing.then(|| (label::POD_TEMPLATE_HASH, revision::short(revision::of_pod(pod))))
     }
 }
 
+/// Rules of a kind that asks for nothing.
+struct NoRules;
+
+impl AdvanceRules for NoRules {
+    fn lifecycle(&self) -> Option<&Lifecycle> {
+        None
+    }
+}
+
+fn workload() -> Rules<'static> {
+    Rules::default()
+}
+
 fn advanced(pod: &PodBuilder, time: &str) -> Advanced {
-    advance(&pod.build(), &workload(), &env(time))
+    advance(&pod.build(), true, &workload(), &env(time))
 }
 
 fn annotation_of(pod: &PodBuilder, key: &str) -> Option<String> {

@@ -82,7 +82,7 @@ fn pods_go_on_by_themselves() {
     let at_old = Progress {
         at_update_revision: false,
         update_complete: false,
-        normal_needs_node: true,
+        waits_for_node: false,
     };
     let at_new = Progress {
         at_update_revision: true,
@@ -92,22 +92,17 @@ fn pods_go_on_by_themselves() {
         update_complete: true,
         ..at_new
     };
+    let waits = Progress {
+        waits_for_node: true,
+        ..at_new
+    };
     let homeless = |pod: PodBuilder| pod.with("/spec/nodeName", json!(""));
     let pod = |state: &str| a_pod("p").state(state);
     let (normal, updated) = (Some(State::Normal), Some(State::Updated));
     for (line, pod, lifecycle, progress, expected) in [
         (1, pod("PreparingNormal"), None, at_new, normal.clone()),
-        (2, homeless(pod("PreparingNormal")), None, at_new, None),
-        (
-            3,
-            homeless(pod("PreparingNormal")),
-            None,
-            Progress {
-                normal_needs_node: false,
-                ..at_new
-            },
-            normal.clone(),
-        ),
+        (2, homeless(pod("PreparingNormal")), None, waits, None),
+        (3, homeless(pod("PreparingNormal")), None, at_new, normal.clone()),
         (4, pod("PreparingNormal"), Some(&hooked), at_new, normal.clone()),
         (
             5,
@@ -120,7 +115,7 @@ fn pods_go_on_by_themselves() {
             6,
             homeless(pod("PreparingNormal").label("a", "1").label("b", "2")),
             Some(&pre_normal),
-            at_new,
+            waits,
             normal.clone(),
         ),
         (7, pod("Normal"), Some(&hooked), complete, None),

@@ -48,13 +48,13 @@ fn given_resources_only_then_the_pod_stays_ready_and_the_resize_endpoint_is_aske
     );
 
     let after = pod().patched(&started.requests);
-    let waiting = advance(&after.build(), &workload(), &scaling(true));
+    let waiting = advance(&after.build(), true, &workload(), &scaling(true));
     assert_eq!(
         (waiting.requests, waiting.waits),
         (vec![], Some(Waits::Containers(Pending::Resources)))
     );
     let done = after.status("a", "resources", json!({"limits": {"cpu": "2000m"}}));
-    let done = advance(&done.build(), &workload(), &scaling(true));
+    let done = advance(&done.build(), true, &workload(), &scaling(true));
     assert_eq!(
         (done.state, parts(&done.requests)),
         (Some(lifecycle::State::Normal), vec![Part::Pod])
@@ -101,7 +101,7 @@ fn given_a_kubelet_that_does_not_report_resources_then_it_is_never_done() {
 fn given_a_later_batch_with_nothing_but_resources_then_it_is_applied() {
     let state = r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T09:59:00Z","lastContainerStatuses":null,"nextContainerResources":{"a":{"limits":{"cpu":"2"}}}}"#;
     let pod = pod().at("demo-new").state("Updating").annotation(IN_PLACE_STATE, state);
-    let next = advance(&pod.build(), &workload(), &scaling(true));
+    let next = advance(&pod.build(), true, &workload(), &scaling(true));
     assert_eq!(parts(&next.requests), [Part::Resize, Part::Pod]);
     assert!(
         !pod.patched(&next.requests)

@@ -122,16 +122,18 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
 fn given_a_pre_normal_hook_then_the_conditions_do_not_wait_for_it() {
     let lifecycle: Lifecycle =
         serde_json::from_value(json!({"preNormal": {"labelsHandler": {"online": "true"}}})).unwrap();
-    let workload = AdvanceOptions {
+    let workload = Rules {
         lifecycle: Some(&lifecycle),
-        ..workload()
     };
     let pod = a_pod("p").at("demo-1").state("PreparingNormal");
-    let first = advance(&pod.build(), &workload, &env("10:00:00"));
+    let first = advance(&pod.build(), true, &workload, &env("10:00:00"));
     assert_eq!((first.state, parts(&first.requests)), (None, vec![Part::Status]));
     let pod = pod.patched(&first.requests);
-    assert_eq!(advance(&pod.build(), &workload, &env("10:00:01")), Advanced::default());
-    let hooked = advance(&pod.label("online", "true").build(), &workload, &env("10:00:02"));
+    assert_eq!(
+        advance(&pod.build(), true, &workload, &env("10:00:01")),
+        Advanced::default()
+    );
+    let hooked = advance(&pod.label("online", "true").build(), true, &workload, &env("10:00:02"));
     assert_eq!(
         (hooked.state, parts(&hooked.requests)),
         (Some(lifecycle::State::Normal), vec![Part::Pod])
@@ -304,7 +306,7 @@ fn given_a_grace_period_then_the_change_waits_for_its_end() {
         now: at("10:00:20") + Duration::from_millis(300),
         ..env("10:00:20")
     };
-    let waiting = advance(&read, &workload(), &env);
+    let waiting = advance(&read, true, &workload(), &env);
     assert_eq!(
         (waiting.requests, waiting.waits),
         (vec![], Some(Waits::Grace(Duration::from_secs(10))))
@@ -499,11 +501,7 @@ fn given_a_pod_of_an_old_release_then_the_missing_hash_label_comes_along() {
         found.requests[0].body["metadata"]["labels"],
         json!({"pod-template-hash": "1"})
     );
-    let stateful = AdvanceOptions {
-        is_clone_set: false,
-        ..workload()
-    };
-    assert_eq!(advance(&pod.build(), &stateful, &env("10:00:00")).requests, []);
+    assert_eq!(advance(&pod.build(), true, &NoRules, &env("10:00:00")).requests, []);
 }
 
 #[test]
@@ -511,9 +509,8 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let lifecycle: Lifecycle =
         serde_json::from_value(json!({"inPlaceUpdate": {"labelsHandler": {"hook": "on"}, "markPodNotReady": true}}))
             .unwrap();
-    let workload = AdvanceOptions {
+    let workload = Rules {
         lifecycle: Some(&lifecycle),
-        ..workload()
     };
     let pod = a_pod("p")
         .at("demo-old")
@@ -537,17 +534,13 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
         &*condition.message,
         r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"}]"#
     );
-    let not_at = AdvanceOptions {
-        at_update_revision: false,
-        ..workload
-    };
     assert_eq!(
-        advance(&waiting.build(), &not_at, &env("10:00:01")),
+        advance(&waiting.build(), false, &workload, &env("10:00:01")),
         Advanced::default()
     );
 
     // Rolled back meanwhile, with the hook still on: Normal, and no longer held (the original forgets that).
-    let back = advance(&waiting.build(), &workload, &env("10:00:02"));
+    let back = advance(&waiting.build(), true, &workload, &env("10:00:02"));
     assert_eq!(
         (back.state, parts(&back.requests)),
         (Some(lifecycle::State::Normal), vec![Part::Status, Part::Pod])
@@ -565,7 +558,7 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let released = waiting.label("hook", "off");
     let requests = begin(&released, &one_image(), &env("10:00:03")).requests;
     let updated = running(released.patched(&requests), "a", "a:2");
-    let done = advance(&updated.build(), &workload, &env("10:00:06"));
+    let done = advance(&updated.build(), true, &workload, &env("10:00:06"));
     assert_eq!(
         (done.state, parts(&done.requests)),
         (Some(lifecycle::State::Updated), vec![Part::Status, Part::Pod])
@@ -573,10 +566,10 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let updated = updated.patched(&done.requests);
     assert!(updated.build().status.is_true("KruisePodReady") && updated.build().status.is_true("InPlaceUpdateReady"));
     assert_eq!(
-        advance(&updated.build(), &workload, &env("10:00:07")),
+        advance(&updated.build(), true, &workload, &env("10:00:07")),
         Advanced::default()
     );
-    let rehooked = advance(&updated.label("hook", "on").build(), &workload, &env("10:00:08"));
+    let rehooked = advance(&updated.label("hook", "on").build(), true, &workload, &env("10:00:08"));
     assert_eq!(rehooked.state, Some(lifecycle::State::Normal));
 }
 
