@@ -62,7 +62,7 @@ use crate::plan::{
 };
 use crate::shared::availability::Availability;
 use crate::shared::pod_change::whole_seconds;
-use crate::shared::revision;
+use crate::shared::{membership, revision};
 use advance::advance;
 use snapshot::Snapshot;
 use update::Outdated;
@@ -110,7 +110,7 @@ fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     }
     let mut released = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Skip);
     for pod in &snapshot.released_pods {
-        released.push(claims::release(pod, &snapshot.uid));
+        released.push(membership::release(pod, &snapshot.uid));
     }
     plan.push(released);
     if !snapshot.reuses_claims() {

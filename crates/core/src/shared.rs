@@ -14,6 +14,8 @@ pub mod image_pull;
 pub mod inplace;
 pub mod launch_priority;
 pub mod lifecycle;
+pub mod membership;
+pub mod owner;
 pub mod pod_change;
 pub mod predownload;
 pub mod quantity;

@@ -18,13 +18,12 @@ use jiff::{SignedDuration, Timestamp};
 use kruise_api::meta::{Meta, PartialObject, Uid};
 use kruise_api::names::{event, label};
 use kruise_api::pod::Pod;
-use serde_json::{Value, json};
 
 use super::snapshot::Snapshot;
-use crate::plan::{Action, Chain, Event, ObjectKind, OnFailure, Pace, Phase, Plan, Preconditions, Step, Target, Write};
+use crate::plan::{Action, Chain, Event, ObjectKind, OnFailure, Pace, Phase, Plan, Step, Write};
 use crate::shared::availability::is_active;
+use crate::shared::owner::{self, Owner};
 use crate::shared::pod_change::whole_seconds;
-use crate::shared::revision::Owner;
 
 /// How long a claim without a Pod is left alone after it was made.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
@@ -32,17 +31,6 @@ const GRACE: SignedDuration = SignedDuration::from_secs(30);
 /// The instance id that pairs a Pod with its claims.
 pub(super) fn instance_id(meta: &Meta) -> Option<&str> {
     meta.label(label::POD_INSTANCE_ID).filter(|id| !id.is_empty())
-}
-
-/// Takes our name off a Pod that is no longer ours.
-pub(super) fn release(pod: &Pod, set: &Uid) -> Chain {
-    let patch = json!({ "metadata": { "ownerReferences": [without_owner(set)] } });
-    let target = Target::of(ObjectKind::Pod, &pod.metadata);
-    Chain::of(Action::patch(target, patch, Preconditions::unchanged(&pod.metadata)).into())
-}
-
-fn without_owner(owner: &Uid) -> Value {
-    json!({ "$patch": "delete", "uid": owner.to_string() })
 }
 
 /// The claims of a set by instance id.
@@ -152,32 +140,19 @@ fn remaining_grace(claim: &Meta, now: Timestamp) -> Option<Duration> {
 
 /// Makes a Pod the owner of a claim, instead of the set: it goes with the Pod.
 pub(super) fn transfer_to_pod(claim: &Meta, pod: &Pod, set: &Uid) -> Write {
-    let owner = json!({
-        "apiVersion": ObjectKind::Pod.api_version(), "kind": "Pod", "name": pod.metadata.name,
-        "uid": pod.metadata.uid.to_string(), "controller": true, "blockOwnerDeletion": true,
-    });
-    let patch = json!({ "metadata": { "ownerReferences": [without_owner(set), owner] } });
-    let target = Target::of(ObjectKind::PersistentVolumeClaim, claim);
-    let failed = Event::warning(
-        event::FAILED_UPDATE,
-        format!(
-            "failed to make pod {} the owner of claim {}",
-            pod.metadata.name, claim.name
-        ),
+    let failed = format!(
+        "failed to make pod {} the owner of claim {}",
+        pod.metadata.name, claim.name
     );
-    Write::from(Action::patch(target, patch, Preconditions::unchanged(claim))).or_else(failed)
+    let action = owner::transfer(ObjectKind::PersistentVolumeClaim, claim, set, &Owner::of_pod(pod));
+    Write::from(action).or_else(Event::warning(event::FAILED_UPDATE, failed))
 }
 
 /// Makes the set the owner of a claim, instead of the Pod.
 fn transfer_to_set(claim: &Meta, pod: &Pod, set: &Owner) -> Write {
-    let owners = json!([without_owner(&pod.metadata.uid), set.reference()]);
-    let patch = json!({ "metadata": { "ownerReferences": owners } });
-    let target = Target::of(ObjectKind::PersistentVolumeClaim, claim);
-    let failed = Event::warning(
-        event::FAILED_UPDATE,
-        format!("failed to make the set the owner of claim {} again", claim.name),
-    );
-    Write::from(Action::patch(target, patch, Preconditions::unchanged(claim))).or_else(failed)
+    let failed = format!("failed to make the set the owner of claim {} again", claim.name);
+    let action = owner::transfer(ObjectKind::PersistentVolumeClaim, claim, &pod.metadata.uid, set);
+    Write::from(action).or_else(Event::warning(event::FAILED_UPDATE, failed))
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 use super::claims::Claims;
 use crate::plan::{Action, Body, Chain, Event, IdSource, ObjectKind, Target, Write};
 use crate::shared::lifecycle::State;
+use crate::shared::owner::Owner;
 use crate::shared::pod_change::to_the_second;
-use crate::shared::revision::Owner;
 
 /// Everything the Pods of one round have in common.
 pub(super) struct PodFactory<'a> {

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_api::gates::Gate;
-use kruise_api::kind::Kind;
-use kruise_api::meta::{Meta, Uid};
+use kruise_api::meta::Uid;
 use kruise_api::pod::Pod;
 use kruise_api::shared::lifecycle::Lifecycle;
 use serde_json::Value;
@@ -15,12 +14,14 @@ use super::counts::{CountOptions, Desired};
 use super::member::Member;
 use super::observed::Observed;
 use super::rank::Topology;
-use super::revisions::Revisions;
+use super::revisions;
 use crate::plan::{Action, Chain, Env, PodNames};
 use crate::shared::availability::{availability, is_active};
 use crate::shared::lifecycle::{is_specified_delete, state};
+use crate::shared::membership::Membership;
+use crate::shared::owner::{Owner, is_controlled_by};
 use crate::shared::pod_change::{Guard, PodChange};
-use crate::shared::revision::{self, Owner};
+use crate::shared::revision::{self, Revisions};
 use crate::shared::selector;
 
 /// One look at a CloneSet.
@@ -63,13 +64,8 @@ impl<'a> Snapshot<'a> {
         if selector::is_empty(&set.spec.selector) {
             return Err("spec.selector chooses everything".to_owned());
         }
-        let owner = Owner {
-            api_version: CloneSet::API_VERSION.to_owned(),
-            kind: CloneSet::KIND.to_owned(),
-            name: set.metadata.name.clone().unwrap_or_default(),
-            uid: uid.to_string(),
-        };
-        let revisions = Revisions::of(observed, &owner, &uid)?;
+        let owner = Owner::of::<CloneSet>(&set.metadata);
+        let revisions = revisions::revisions(observed, &owner)?;
         let mut snapshot = Self {
             observed,
             set,
@@ -93,20 +89,16 @@ impl<'a> Snapshot<'a> {
         let listed: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
         let unreadable = self.observed.unreadable.iter().map(|head| &head.metadata);
         self.unreadable = unreadable
-            .filter(|meta| self.controls(meta))
+            .filter(|meta| is_controlled_by(meta, &self.uid))
             .map(|meta| &*meta.name)
             .collect();
-        let active = self
-            .observed
-            .pods
-            .iter()
-            .filter(|pod| self.controls(&pod.metadata) && is_active(pod));
-        let active: Vec<&Pod> = active.map(|pod| &**pod).collect();
-        let (ours, released_pods): (Vec<&Pod>, Vec<&Pod>) = active.into_iter().partition(|pod| self.selects(pod));
-        let mut members: Vec<Member<'_>> = ours.into_iter().map(|pod| self.member(pod, &listed)).collect();
+        let pods = self.observed.pods.iter().map(|pod| &**pod);
+        let active = pods.filter(|pod| is_active(pod));
+        let Membership { members, released, .. } = Membership::of(active, &self.uid, |pod| self.selects(pod));
+        let mut members: Vec<Member<'_>> = members.into_iter().map(|pod| self.member(pod, &listed)).collect();
         members.sort_by(|one, other| one.name().cmp(other.name()));
         self.members = members;
-        self.released_pods = released_pods;
+        self.released_pods = released;
     }
 
     fn member(&self, pod: &'a Pod, listed: &BTreeSet<&str>) -> Member<'a> {
@@ -121,10 +113,6 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    fn controls(&self, pod: &Meta) -> bool {
-        pod.controller().is_some_and(|controller| controller.uid == self.uid)
-    }
-
     /// The selector chooses the Pod.
     pub(super) fn selects(&self, pod: &Pod) -> bool {
         selector::matches(&self.set.spec.selector, |key| pod.metadata.label(key))
@@ -133,7 +121,7 @@ impl<'a> Snapshot<'a> {
     /// All Pods of the set, ended and terminating ones too.
     pub(super) fn all_pods(&self) -> impl Iterator<Item = &'a Pod> {
         let pods = self.observed.pods.iter().map(|pod| &**pod);
-        pods.filter(|pod| self.controls(&pod.metadata))
+        pods.filter(|pod| is_controlled_by(&pod.metadata, &self.uid))
     }
 
     /// All Pods of the set by instance id, with whether they are active.
@@ -170,7 +158,7 @@ impl<'a> Snapshot<'a> {
 
     /// The labels that tell a Pod's revision.
     pub(super) fn pod_labels(&self, revision: &str) -> BTreeMap<String, String> {
-        revision::clone_set_pod_labels(revision, self.env.gates)
+        revisions::pod_labels(revision, self.env.gates)
     }
 
     /// Over which nodes the Pods are spread.

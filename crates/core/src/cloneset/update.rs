@@ -34,7 +34,6 @@ use kruise_api::shared::in_place::PodUpdatePolicy;
 use super::counts::{Diff, is_on_delete};
 use super::member::{self, Member};
 use super::order::ordered;
-use super::revisions::Revision;
 use super::scale;
 use super::snapshot::Snapshot;
 use crate::plan::{Action, Chain, Event, Guard, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
@@ -42,7 +41,7 @@ use crate::shared::advance::PODS_PER_ROUND;
 use crate::shared::inplace::{self, ChangeSet, Options, Start, WhyNot};
 use crate::shared::lifecycle::{self, BeforeUpdate, State, UnexpectedState};
 use crate::shared::pod_change::{self, PodChange};
-use crate::shared::revision;
+use crate::shared::revision::{self, Revision};
 
 /// What is known of the update before it is planned.
 pub(super) struct Outdated {
@@ -333,14 +332,8 @@ impl<'r, 'a> Writes<'r, 'a> {
     }
 
     fn decide(&self, at: &str) -> Result<ChangeSet, String> {
-        // Its own, or one of the same name that is used as long as it is there.
-        let old = revision::find(&self.snapshot.revisions.known, at).or_else(|| {
-            let all = self.snapshot.observed.revisions.iter();
-            all.map(|revision| &**revision).find(|revision| revision.name() == at)
-        });
-        let old = old
-            .filter(|_| !at.is_empty())
-            .ok_or_else(|| "the revision of the Pod is gone".to_owned())?;
+        let old = self.snapshot.revisions.at(at);
+        let old = old.ok_or_else(|| "the revision of the Pod is gone".to_owned())?;
         let rolling = self.snapshot.set.spec.update_strategy.rolling_update.as_ref();
         let strategy = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
         let options = Options {

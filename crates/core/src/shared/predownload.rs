@@ -15,7 +15,8 @@ use kruise_api::revision::ControllerRevision;
 use kruise_api::shared::IntOrPercent;
 use serde_json::{Value, json};
 
-use super::revision::{Owner, short, template};
+use super::owner::Owner;
+use super::revision::{short, template};
 
 /// The rollout of a workload.
 #[derive(Clone, Debug)]

@@ -5,17 +5,17 @@
 //! - Equal is what has equal bytes, or says the same when both are written in that form: after a switch from the original, or after a change of how
 //!   things are written, no Pod is restarted.
 //! - Revisions beyond the history limit are removed, the oldest first, but never one that a Pod is at ([`superfluous`]).
+//! - [`Revisions`] has all of this for one rollout: which revision the spec asks for, and which one the last finished rollout reached.
 
 mod choose;
 mod history;
+mod rollout;
 pub(super) mod types;
 
-pub use choose::{Candidate, Choice, NameTaken, Owner, Workload, choose, name_taken};
+pub use choose::{Candidate, Choice, NameTaken, Workload, choose, name_taken};
 pub use history::{belonging, superfluous};
+pub use rollout::{History, Revision, Revisions};
 
-use std::collections::BTreeMap;
-
-use kruise_api::gates::{Gate, Gates};
 use kruise_api::names::label;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
@@ -97,25 +97,6 @@ pub fn of_pod(pod: &Pod) -> &str {
 pub fn is_at(pod: &Pod, revision: &str) -> bool {
     let label = of_pod(pod);
     !label.is_empty() && is_same(label, revision)
-}
-
-/// The labels that tell the revision of a CloneSet's Pod.
-pub fn clone_set_pod_labels(revision: &str, gates: Gates) -> BTreeMap<String, String> {
-    let hash = short(revision);
-    let shown = if gates.enabled(Gate::CloneSetShortHash) {
-        hash
-    } else {
-        revision
-    };
-    BTreeMap::from([
-        (label::REVISION.to_owned(), shown.to_owned()),
-        (label::POD_TEMPLATE_HASH.to_owned(), hash.to_owned()),
-    ])
-}
-
-/// The label that tells the revision of a StatefulSet's Pod.
-pub fn stateful_set_pod_labels(revision: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([(label::REVISION.to_owned(), revision.to_owned())])
 }
 
 /// The revision of this name, or with this hash.

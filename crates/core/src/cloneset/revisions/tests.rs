@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::super::fixtures::{env, observed, pod, revision, rolling, template};
 use super::super::plan;
+use super::*;
 use crate::plan::{Action, ObjectKind, Phase};
 
 #[test]
@@ -58,4 +59,14 @@ fn revisions_in_use_are_never_removed_however_many_there_are() {
         .map(|action| action.object().name.as_str())
         .collect();
     assert_eq!(removed, ["web-p3", "web-p4"]);
+}
+
+#[test]
+fn a_pod_tells_its_revision_by_name_or_by_hash() {
+    let labels = |gates: Gates| pod_labels("demo-7c9f8", gates).into_values().collect::<Vec<_>>();
+    assert_eq!(labels(Gates::default()), ["demo-7c9f8", "7c9f8"]);
+    assert_eq!(
+        labels(Gates::default().with(Gate::CloneSetShortHash, true)),
+        ["7c9f8", "7c9f8"]
+    );
 }

@@ -5,40 +5,10 @@ use std::collections::BTreeMap;
 use kruise_api::names::{annotation, label};
 use kruise_api::raw::{PodTemplate, VolumeClaimTemplates};
 use kruise_api::revision::ControllerRevision;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{claims_hash, data, hash, is_same_data, name};
-
-/// Who owns what is made, as controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Owner {
-    /// Group and version.
-    pub api_version: String,
-    /// Kind.
-    pub kind: String,
-    /// Name.
-    pub name: String,
-    /// UID.
-    pub uid: String,
-}
-
-impl Owner {
-    /// As an entry of `ownerReferences`.
-    pub fn reference(&self) -> Value {
-        let Self {
-            api_version,
-            kind,
-            name,
-            uid,
-        } = self;
-        json!({
-            "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
-            "controller": true, "blockOwnerDeletion": true,
-        })
-    }
-}
+use crate::shared::owner::Owner;
 
 /// What a revision is made from.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +21,7 @@ pub struct Workload<'a> {
     pub annotations: Option<&'a BTreeMap<String, String>>,
     /// Its Pod template.
     pub template: &'a PodTemplate,
-    /// Its claim templates, when the hash of these belongs to its revisions (CloneSet).
+    /// Its claim templates, when the hash of these belongs to its revisions.
     pub claims: Option<&'a VolumeClaimTemplates>,
 }
 

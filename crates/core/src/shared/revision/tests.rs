@@ -1,7 +1,9 @@
 use super::*;
+use crate::shared::owner::Owner;
 use kruise_api::raw::Raw;
 use proptest::prelude::*;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// What the original wrote, recorded in a cluster.
 #[derive(Deserialize)]
@@ -192,16 +194,6 @@ fn names_and_hashes_mean_the_same_revision() {
     assert_eq!(name(&"a".repeat(250), "x").len(), 225);
     let at = |label: &str| pod(&json!({"metadata": {"labels": {"controller-revision-hash": label}}}));
     assert!(is_at(&at("7c9f8"), "demo-7c9f8") && !is_at(&at(""), "") && !is_at(&pod(&json!({})), ""));
-    let labels = |gates: Gates| {
-        clone_set_pod_labels("demo-7c9f8", gates)
-            .into_values()
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(labels(Gates::default()), ["demo-7c9f8", "7c9f8"]);
-    assert_eq!(
-        labels(Gates::default().with(Gate::CloneSetShortHash, true)),
-        ["7c9f8", "7c9f8"]
-    );
 }
 
 fn pod(value: &Value) -> Pod {

@@ -1,0 +1,92 @@
+//! Who owns what: the entries of `ownerReferences`, and the writes that change them.
+//!
+//! An object has at most one owner that manages it, its *controller*. A workload is the controller of its Pods, revisions and jobs. Its claims are its own,
+//! or go from it to a Pod and back.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kruise_api::kind::Kind;
+use kruise_api::meta::{Meta, Uid};
+use kruise_api::pod::Pod;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::plan::{Action, ObjectKind, Preconditions, Target};
+
+/// Who owns what is made, as controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owner {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+}
+
+impl Owner {
+    /// An object of kind `K` as owner.
+    pub fn of<K: Kind>(meta: &ObjectMeta) -> Self {
+        Self {
+            api_version: K::API_VERSION.to_owned(),
+            kind: K::KIND.to_owned(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+        }
+    }
+
+    /// A Pod as owner.
+    pub fn of_pod(pod: &Pod) -> Self {
+        Self {
+            api_version: ObjectKind::Pod.api_version().to_owned(),
+            kind: "Pod".to_owned(),
+            name: pod.metadata.name.to_string(),
+            uid: pod.metadata.uid.to_string(),
+        }
+    }
+
+    /// As an entry of `ownerReferences`.
+    pub fn reference(&self) -> Value {
+        let Self {
+            api_version,
+            kind,
+            name,
+            uid,
+        } = self;
+        json!({
+            "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+            "controller": true, "blockOwnerDeletion": true,
+        })
+    }
+}
+
+/// True when this object manages the other one.
+pub fn is_controlled_by(object: &Meta, owner: &Uid) -> bool {
+    object.controller().is_some_and(|controller| controller.uid == *owner)
+}
+
+/// Makes an object a new owner's instead of another's; it has to be as it was seen.
+pub fn transfer(kind: ObjectKind, object: &Meta, from: &Uid, to: &Owner) -> Action {
+    change_owners(kind, object, &json!([without(from), to.reference()]))
+}
+
+/// Makes an object an owner's that was nobody's; it has to be as it was seen.
+pub fn adopt(kind: ObjectKind, object: &Meta, owner: &Owner) -> Action {
+    change_owners(kind, object, &json!([owner.reference()]))
+}
+
+/// Takes an owner off an object; it has to be as it was seen.
+pub fn release(kind: ObjectKind, object: &Meta, owner: &Uid) -> Action {
+    change_owners(kind, object, &json!([without(owner)]))
+}
+
+fn change_owners(kind: ObjectKind, object: &Meta, owners: &Value) -> Action {
+    let patch = json!({ "metadata": { "ownerReferences": owners } });
+    Action::patch(Target::of(kind, object), patch, Preconditions::unchanged(object))
+}
+
+fn without(owner: &Uid) -> Value {
+    json!({ "$patch": "delete", "uid": owner.to_string() })
+}
