@@ -17,6 +17,7 @@ pub mod lifecycle;
 pub mod membership;
 pub mod owner;
 pub mod pod_change;
+pub mod pod_factory;
 pub mod predownload;
 pub mod quantity;
 pub mod readiness;

@@ -24,7 +24,7 @@ use kruise_api::names::{event, pattern};
 use kruise_api::pod::Pod;
 
 use super::counts::Diff;
-use super::create::{PodFactory, fresh_ids};
+use super::create::{NewPods, fresh_ids};
 use super::member::Member;
 use super::rank::{Topology, ranked};
 use super::snapshot::Snapshot;
@@ -173,29 +173,23 @@ fn create(snapshot: &Snapshot<'_>, diff: &Diff, plan: &mut Plan) -> bool {
     if ids.is_empty() {
         return !ended.is_empty();
     }
-    let factory = PodFactory {
-        owner: &snapshot.owner,
-        namespace: snapshot.namespace(),
-        spec: &snapshot.set.spec,
-        claims: &snapshot.claims,
-        now: snapshot.env.now,
-    };
     let old = usize::try_from(diff.missing_old).unwrap_or(0).min(ids.len());
     let mut step = Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Skip);
     let (old_ids, new_ids) = ids.split_at_checked(old).unwrap_or((&[], &ids));
+    let revisions = &snapshot.revisions;
     if !old_ids.is_empty() {
-        let current = &snapshot.revisions.current;
-        let prototype = factory.prototype(&current.template(), &snapshot.pod_labels(current.name()));
+        let current = &revisions.current;
+        let pods = NewPods::of(snapshot, &current.template(), current.name());
         for id in old_ids {
-            step.push(factory.pod(&prototype, id));
+            step.push(pods.with_id(id));
         }
     }
     if !new_ids.is_empty() {
         // Not from the revision's data: that has only the fields which count for its hash.
         let template = snapshot.set.spec.template.value();
-        let prototype = factory.prototype(&template, &snapshot.pod_labels(snapshot.revisions.update.name()));
+        let pods = NewPods::of(snapshot, &template, revisions.update.name());
         for id in new_ids {
-            step.push(factory.pod(&prototype, id));
+            step.push(pods.with_id(id));
         }
     }
     plan.push(step);

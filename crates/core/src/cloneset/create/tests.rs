@@ -3,7 +3,7 @@ use serde_json::json;
 use super::super::fixtures::{SET_UID, claim, env, from_parts, set};
 use super::super::plan;
 use super::*;
-use crate::plan::Plan;
+use crate::plan::{Action, ObjectKind, Plan};
 
 fn created(plan: &Plan) -> Vec<Value> {
     let bodies = plan.writes().filter_map(|action| match action {
