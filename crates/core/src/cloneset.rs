@@ -60,8 +60,8 @@ use crate::plan::{
     Action, Chain, Env, Fallback, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step,
     Target, Why,
 };
-use crate::shared::availability::Availability;
-use crate::shared::pod_change::whole_seconds;
+use crate::shared::availability::next_available;
+use crate::shared::conditions::failed;
 use crate::shared::{membership, revision};
 use advance::advance;
 use snapshot::Snapshot;
@@ -201,17 +201,18 @@ fn write_status(snapshot: &Snapshot<'_>, failure: Option<&str>, plan: &mut Plan)
     let scale = last.first(Phase::Claims).or_else(|| last.first(Phase::Scale));
     let scale = scale.map(|failed| failed.message.clone());
     if let Some(message) = unreadable(snapshot).or(scale) {
-        conditions::failed(&mut new.conditions, condition::FAILED_SCALE, &message, now);
+        failed(&mut new.conditions, condition::FAILED_SCALE, &message, now);
     }
     let update = last.first(Phase::Update).map(|failed| failed.message.as_str());
     if let Some(message) = failure.or(update) {
-        conditions::failed(&mut new.conditions, condition::FAILED_UPDATE, message, now);
+        failed(&mut new.conditions, condition::FAILED_UPDATE, message, now);
     }
     let before = set.status.as_ref().map_or("", |status| &status.update_revision);
     if let Some(rest) = conditions::progress(&mut new, before, &set.spec, now) {
         plan.wake(rest);
     }
-    if let Some(rest) = until_available(snapshot) {
+    let availabilities = snapshot.members.iter().map(|member| member.availability);
+    if let Some(rest) = next_available(availabilities) {
         plan.wake(rest);
     }
     plan.status = status::write(set, &new);
@@ -221,15 +222,6 @@ fn write_status(snapshot: &Snapshot<'_>, failure: Option<&str>, plan: &mut Plan)
 fn unreadable(snapshot: &Snapshot<'_>) -> Option<String> {
     let pods = &snapshot.unreadable;
     (!pods.is_empty()).then(|| format!("no Pod is created or deleted while these cannot be read: {pods}"))
-}
-
-/// When the next Pod has been ready for long enough.
-fn until_available(snapshot: &Snapshot<'_>) -> Option<Duration> {
-    let rests = snapshot.members.iter().filter_map(|member| match member.availability {
-        Availability::After(rest) => Some(whole_seconds(rest)),
-        _ => None,
-    });
-    rests.min()
 }
 
 /// Takes names of Pods that are gone off `podsToDelete`.

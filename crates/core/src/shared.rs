@@ -3,6 +3,7 @@
 pub mod advance;
 pub mod availability;
 pub mod cloneset_shape;
+pub mod conditions;
 pub mod container_hash;
 pub mod convert;
 #[cfg(test)]
@@ -18,11 +19,14 @@ pub mod membership;
 pub mod owner;
 pub mod pod_change;
 pub mod pod_factory;
+pub mod pod_rank;
 pub mod predownload;
 pub mod quantity;
 pub mod readiness;
 pub mod revision;
+pub mod scaled_value;
 pub mod selector;
+pub mod status;
 pub mod time_to_live;
 pub mod tree;
 pub mod update_order;

@@ -24,6 +24,7 @@ use kruise_api::cloneset::{CloneSetCondition, CloneSetStatus};
 use kruise_api::names::condition::clone_set as names;
 use kruise_api::shared::conditions::ConditionStatus;
 
+use crate::shared::conditions::{StatusCondition, to_second};
 use crate::shared::pod_change::whole_seconds;
 
 /// `progressDeadlineSeconds` with this value means none.
@@ -36,25 +37,24 @@ struct Wanted {
     message: String,
 }
 
-/// Says that something failed. A condition that is there already stays as it is.
-pub(super) fn failed(conditions: &mut Vec<CloneSetCondition>, type_: &str, message: &str, now: Timestamp) {
-    let found = conditions.iter().find(|condition| condition.type_ == type_);
-    if found.is_some_and(|condition| condition.status == ConditionStatus::True) {
-        return;
+impl StatusCondition for CloneSetCondition {
+    fn holds(type_: &str, message: &str, since: Time) -> Self {
+        Self {
+            type_: type_.to_owned(),
+            status: ConditionStatus::True,
+            last_transition_time: Some(since),
+            message: message.to_owned(),
+            ..Self::default()
+        }
     }
-    conditions.retain(|condition| condition.type_ != type_);
-    conditions.push(CloneSetCondition {
-        type_: type_.to_owned(),
-        status: ConditionStatus::True,
-        last_transition_time: Some(to_second(now)),
-        message: message.to_owned(),
-        ..CloneSetCondition::default()
-    });
-}
 
-/// Times of conditions are written to the second; a finer one would differ from what is read back.
-fn to_second(time: Timestamp) -> Time {
-    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
+    fn type_(&self) -> &str {
+        &self.type_
+    }
+
+    fn status(&self) -> &ConditionStatus {
+        &self.status
+    }
 }
 
 /// Brings `Progressing` up to date. `status` has the counts of now, `before` is the update revision that the old status

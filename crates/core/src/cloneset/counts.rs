@@ -23,7 +23,8 @@
 
 use kruise_api::cloneset::v1beta1::{CloneSetSpec, RollingUpdate, UpdateStrategyType};
 use kruise_api::shared::IntOrPercent;
-use kruise_api::shared::int_or_percent::NotAPercentage;
+
+use crate::shared::scaled_value::scaled_value;
 
 /// What the user asked for, in numbers. `i64` so that no sum can overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl Desired {
     pub(super) fn of(spec: &CloneSetSpec) -> Self {
         let replicas = spec.replicas.unwrap_or(1).max(0);
         let scale_limit = spec.scale_strategy.max_unavailable.as_ref();
-        let scale_limit = scale_limit.map(|limit| share(limit, replicas, IntOrPercent::ceil_of));
+        let scale_limit = scale_limit.map(|limit| scaled_value(limit, replicas, IntOrPercent::ceil_of));
         let base = Self {
             replicas: replicas.into(),
             partition: 0,
@@ -63,7 +64,7 @@ impl Desired {
 
     fn with(self, rolling: &RollingUpdate, replicas: i32) -> Self {
         let surge = match &rolling.max_surge {
-            Some(surge) if !rolling.paused => share(surge, replicas, IntOrPercent::ceil_of),
+            Some(surge) if !rolling.paused => scaled_value(surge, replicas, IntOrPercent::ceil_of),
             _ => 0,
         };
         let rounding = if surge > 0 {
@@ -76,7 +77,7 @@ impl Desired {
         Self {
             partition: partition(rolling.partition.as_ref(), replicas),
             surge,
-            unavailable: share(unavailable, replicas, rounding),
+            unavailable: scaled_value(unavailable, replicas, rounding),
             ..self
         }
     }
@@ -89,19 +90,7 @@ pub(super) fn unavailable_rounded_down(spec: &CloneSetSpec) -> i64 {
     let unavailable = rolling
         .and_then(|rolling| rolling.max_unavailable.as_ref())
         .unwrap_or(&default);
-    share(unavailable, spec.replicas.unwrap_or(1).max(0), IntOrPercent::floor_of)
-}
-
-type Rounding = fn(&IntOrPercent, i32) -> Result<i32, NotAPercentage>;
-
-/// The share, at least 0. A text without `%` is read as if it had one, as users of older releases have it; what cannot
-/// be read is 0.
-fn share(value: &IntOrPercent, total: i32, rounding: Rounding) -> i64 {
-    let lenient = |_| match value {
-        IntOrPercent::Text(text) => rounding(&IntOrPercent::from(&*format!("{text}%")), total),
-        IntOrPercent::Int(count) => Ok(*count),
-    };
-    i64::from(rounding(value, total).or_else(lenient).unwrap_or(0).max(0))
+    scaled_value(unavailable, spec.replicas.unwrap_or(1).max(0), IntOrPercent::floor_of)
 }
 
 /// Pods that stay old: between none and all, and all only when the user says so.

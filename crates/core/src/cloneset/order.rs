@@ -11,9 +11,9 @@ use kruise_api::cloneset::v1beta1::RollingUpdate;
 use kruise_api::pod::Pod;
 
 use super::member::Member;
-use super::rank::{later_or_unknown, placement, restarts};
 use crate::shared::availability::READY;
 use crate::shared::lifecycle::State;
+use crate::shared::pod_rank::{later_or_unknown, placement, restarts, sidecar_restarts};
 use crate::shared::update_order::{by_priority, scattered};
 
 /// The candidates in the order in which they are updated; `all` are all Pods of the set.
@@ -57,19 +57,6 @@ fn cmp_for_update(one: &Pod, other: &Pod) -> Ordering {
         .then_with(|| sidecar_restarts(other).cmp(&sidecar_restarts(one)))
         .then_with(|| later_or_unknown(one.metadata.creation_timestamp, other.metadata.creation_timestamp))
         .then_with(|| one.metadata.name.cmp(&other.metadata.name))
-}
-
-/// Restarts of the restartable init container that was restarted most.
-fn sidecar_restarts(pod: &Pod) -> i32 {
-    let sidecars = pod
-        .spec
-        .template
-        .init_containers
-        .iter()
-        .filter(|container| container.restart_policy == "Always");
-    let statuses = &pod.status.init_container_statuses;
-    let restarts = sidecars.filter_map(|container| statuses.iter().find(|status| status.name == container.name));
-    restarts.map(|status| status.restart_count).max().unwrap_or(0)
 }
 
 #[cfg(test)]

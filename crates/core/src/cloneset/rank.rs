@@ -18,16 +18,16 @@
 //!
 //! Old and new Pods are ranked apart from each other.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use kruise_api::meta::{CompactTimestamp, Labels};
-use kruise_api::names::{annotation, label};
+use kruise_api::names::label;
 use kruise_api::pod::Pod;
-use kruise_api::pod::status::PodPhase;
 
 use super::member::Member;
 use crate::shared::availability::READY;
+use crate::shared::pod_rank::{deletion_cost, later_or_unknown, placement, restarts};
 
 /// Labels of nodes by name, and the node labels over which Pods are spread.
 #[derive(Clone, Debug, Default)]
@@ -106,38 +106,6 @@ impl<'a> Key<'a> {
             .then(other_rank.cmp(&rank))
             .then_with(|| self.by_age(other))
     }
-}
-
-/// Criteria 1 and 2: whether the Pod has a node, and its phase.
-pub(super) fn placement(pod: &Pod) -> (bool, u8) {
-    let phase = match pod.status.phase {
-        PodPhase::Running => 2,
-        PodPhase::Unknown => 1,
-        _ => 0,
-    };
-    (!pod.spec.node_name.is_empty(), phase)
-}
-
-/// Restarts of the container that was restarted most.
-pub(super) fn restarts(pod: &Pod) -> i32 {
-    let counts = pod.status.container_statuses.iter().map(|status| status.restart_count);
-    counts.max().unwrap_or(0)
-}
-
-/// The later time first, an unknown one before all.
-pub(super) fn later_or_unknown(one: Option<CompactTimestamp>, other: Option<CompactTimestamp>) -> Ordering {
-    let key = |time: Option<CompactTimestamp>| (time.is_some(), Reverse(time));
-    key(one).cmp(&key(other))
-}
-
-/// What the annotation says; 0 when it is not the plain form of a 32-bit number.
-fn deletion_cost(pod: &Pod) -> i32 {
-    let text = pod
-        .metadata
-        .annotation(annotation::POD_DELETION_COST)
-        .unwrap_or_default();
-    let is_plain = text == "0" || text.starts_with('-') || text.starts_with(|first: char| ('1'..='9').contains(&first));
-    if is_plain { text.parse().unwrap_or(0) } else { 0 }
 }
 
 /// Ranks for criterion 5, in the order of the group.

@@ -7,17 +7,14 @@
 //! - `currentRevision` becomes `updateRevision` as soon as every wanted Pod is at it; it does not wait for readiness.
 //! - The status is written only when it says something new, and then as a patch of what changed.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kruise_api::cloneset::CloneSetStatus;
 use kruise_api::cloneset::v1beta1::CloneSet;
-use kruise_api::document;
 use kruise_api::names::condition::clone_set::PROGRESSING;
-use serde_json::{Value, json};
 
 use super::counts;
 use super::member::Member;
-use crate::plan::{Action, ObjectKind, Part, Patch, Preconditions, Target};
-use crate::shared::availability;
+use crate::plan::{Action, ObjectKind};
+use crate::shared::{availability, selector, status};
 
 /// The status with the counts of now; conditions are those of before.
 pub(super) fn new_status(set: &CloneSet, members: &[Member<'_>], revisions: &RevisionNames<'_>) -> CloneSetStatus {
@@ -45,7 +42,7 @@ pub(super) fn new_status(set: &CloneSet, members: &[Member<'_>], revisions: &Rev
         .to_owned(),
         collision_count: Some(revisions.collisions),
         conditions: before.conditions,
-        label_selector: selector_text(&set.spec.selector),
+        label_selector: selector::text(&set.spec.selector),
     }
 }
 
@@ -62,26 +59,11 @@ pub(super) struct RevisionNames<'a> {
 
 /// The write that brings the stored status to this one; none when it says nothing new.
 pub(super) fn write(set: &CloneSet, new: &CloneSetStatus) -> Option<Action> {
-    let patch: Value = match &set.status {
-        Some(old) if !needs_update(old, new) => return None,
-        Some(old) => document::changes(old, new).ok().flatten()?,
-        // A status that is not there yet is written whole: fields that are zero are required.
-        None => serde_json::to_value(new).ok()?,
-    };
-    let meta = &set.metadata;
-    Some(Action::Patch {
-        object: Target::new(
-            ObjectKind::CloneSet,
-            meta.namespace.as_deref().unwrap_or_default(),
-            meta.name.as_deref().unwrap_or_default(),
-        ),
-        part: Part::Status,
-        patch: Patch::Merge(json!({ "status": patch })),
-        preconditions: Preconditions {
-            uid: meta.uid.clone(),
-            resource_version: meta.resource_version.clone(),
-        },
-    })
+    let old = set.status.as_ref();
+    if old.is_some_and(|old| !needs_update(old, new)) {
+        return None;
+    }
+    status::patch(ObjectKind::CloneSet, &set.metadata, old, new)
 }
 
 /// Whether users would see a difference. Times and texts of conditions alone are none.
@@ -114,30 +96,6 @@ fn conditions_differ(old: &CloneSetStatus, new: &CloneSetStatus) -> bool {
         summary
     };
     summary(old) != summary(new)
-}
-
-/// A selector as text, as `kubectl` takes it; requirements by key.
-pub(super) fn selector_text(selector: &LabelSelector) -> String {
-    let labels = selector.match_labels.iter().flatten();
-    let mut terms: Vec<(&str, String)> = labels
-        .map(|(key, value)| (key.as_str(), format!("{key}={value}")))
-        .collect();
-    let expressions = selector.match_expressions.iter().flatten();
-    terms.extend(expressions.map(|term| (term.key.as_str(), expression(term))));
-    terms.sort_by(|one, other| one.0.cmp(other.0));
-    terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
-}
-
-fn expression(term: &LabelSelectorRequirement) -> String {
-    let mut values = term.values.clone().unwrap_or_default();
-    values.sort();
-    let key = &term.key;
-    match term.operator.as_str() {
-        "In" => format!("{key} in ({})", values.join(",")),
-        "NotIn" => format!("{key} notin ({})", values.join(",")),
-        "DoesNotExist" => format!("!{key}"),
-        _ => key.clone(),
-    }
 }
 
 #[cfg(test)]

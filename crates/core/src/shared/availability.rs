@@ -6,12 +6,15 @@
 //!
 //! Whether an update holds a Pod back is asked again although kubelet computes `Ready` from it: kubelet may be late.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use kruise_api::names::condition::pod::IN_PLACE_UPDATE_READY;
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::{Holds, PodPhase};
 
 use super::lifecycle::{State, state};
+use super::pod_change::whole_seconds;
 
 /// The condition that kubelet computes.
 pub const READY: &str = "Ready";
@@ -75,6 +78,15 @@ pub fn ready_for(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availabil
     } else {
         Availability::Available
     }
+}
+
+/// Returns when the next of these Pods has been ready for long enough; none when none is on the way.
+pub fn next_available(pods: impl IntoIterator<Item = Availability>) -> Option<Duration> {
+    let rests = pods.into_iter().filter_map(|availability| match availability {
+        Availability::After(rest) => Some(whole_seconds(rest)),
+        _ => None,
+    });
+    rests.min()
 }
 
 #[cfg(test)]
@@ -157,5 +169,18 @@ mod tests {
             .build();
         assert_eq!(availability(&unknown, 0, at("10:00:00")), Availability::Available);
         assert_eq!(availability(&unknown, 5, at("10:00:00")), Availability::Unavailable);
+    }
+
+    #[test]
+    fn a_workload_looks_again_when_its_next_pod_becomes_available() {
+        let after = |millis| Availability::After(SignedDuration::from_millis(millis));
+        let pods = [
+            Availability::Available,
+            after(9_000),
+            after(2_500),
+            Availability::Unavailable,
+        ];
+        assert_eq!(next_available(pods), Some(Duration::from_secs(3)));
+        assert_eq!(next_available([Availability::Available]), None);
     }
 }

@@ -32,6 +32,30 @@ fn holds(term: &LabelSelectorRequirement, found: Option<&str>) -> bool {
     }
 }
 
+/// A selector as text, as `kubectl` takes it; requirements by key.
+pub fn text(selector: &LabelSelector) -> String {
+    let labels = selector.match_labels.iter().flatten();
+    let mut terms: Vec<(&str, String)> = labels
+        .map(|(key, value)| (key.as_str(), format!("{key}={value}")))
+        .collect();
+    let expressions = selector.match_expressions.iter().flatten();
+    terms.extend(expressions.map(|term| (term.key.as_str(), expression(term))));
+    terms.sort_by(|one, other| one.0.cmp(other.0));
+    terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}
+
+fn expression(term: &LabelSelectorRequirement) -> String {
+    let mut values = term.values.clone().unwrap_or_default();
+    values.sort();
+    let key = &term.key;
+    match term.operator.as_str() {
+        "In" => format!("{key} in ({})", values.join(",")),
+        "NotIn" => format!("{key} notin ({})", values.join(",")),
+        "DoesNotExist" => format!("!{key}"),
+        _ => key.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +100,20 @@ mod tests {
             assert_eq!(matches(&read, label), expected, "{selector}");
             assert_eq!(is_empty(&read), selector == json!({}), "{selector}");
         }
+    }
+
+    #[test]
+    fn a_selector_is_written_as_kubectl_takes_it() {
+        let selector: LabelSelector = serde_json::from_value(json!({
+            "matchLabels": { "b": "2", "z": "" },
+            "matchExpressions": [
+                { "key": "c", "operator": "In", "values": ["y", "x"] },
+                { "key": "a", "operator": "NotIn", "values": ["1"] },
+                { "key": "d", "operator": "Exists" },
+                { "key": "e", "operator": "DoesNotExist" },
+            ],
+        }))
+        .unwrap();
+        assert_eq!(text(&selector), "a notin (1),b=2,c in (x,y),d,!e,z=");
     }
 }

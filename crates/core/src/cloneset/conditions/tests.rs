@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::shared::conditions::failed;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
@@ -148,7 +149,7 @@ fn without_a_deadline_there_is_no_condition() {
 
 #[test]
 fn a_failure_stays_as_it_was_first_said() {
-    let mut conditions = Vec::new();
+    let mut conditions: Vec<CloneSetCondition> = Vec::new();
     failed(&mut conditions, names::FAILED_SCALE, "first", at(0));
     failed(&mut conditions, names::FAILED_SCALE, "second", at(9));
     failed(&mut conditions, names::FAILED_UPDATE, "other", at(9));

@@ -1,8 +1,9 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::fixtures::{env, observed, pod, rolling};
 use super::super::plan;
 use super::*;
+use crate::plan::Part;
 
 fn patch(observed: &super::super::Observed) -> Value {
     match plan(observed, &env()).status {
@@ -101,21 +102,6 @@ fn times_and_texts_of_conditions_alone_are_no_news() {
             ..failed("a")
         }
     ));
-}
-
-#[test]
-fn a_selector_is_written_as_kubectl_takes_it() {
-    let selector: LabelSelector = serde_json::from_value(json!({
-        "matchLabels": { "b": "2", "z": "" },
-        "matchExpressions": [
-            { "key": "c", "operator": "In", "values": ["y", "x"] },
-            { "key": "a", "operator": "NotIn", "values": ["1"] },
-            { "key": "d", "operator": "Exists" },
-            { "key": "e", "operator": "DoesNotExist" },
-        ],
-    }))
-    .unwrap();
-    assert_eq!(selector_text(&selector), "a notin (1),b=2,c in (x,y),d,!e,z=");
 }
 
 #[test]
