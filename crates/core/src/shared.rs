@@ -20,6 +20,7 @@ pub mod owner;
 pub mod pod_change;
 pub mod pod_factory;
 pub mod pod_rank;
+pub mod pod_update;
 pub mod predownload;
 pub mod quantity;
 pub mod readiness;

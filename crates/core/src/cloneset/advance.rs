@@ -12,12 +12,17 @@ use super::counts::is_on_delete;
 use super::snapshot::Snapshot;
 use crate::plan::Plan;
 use crate::shared::advance::{self, AdvancedPods};
-use crate::shared::inplace::AdvanceRules;
+use crate::shared::inplace::PodRules;
+use crate::shared::lifecycle::State;
 use crate::shared::revision;
 
-impl AdvanceRules for Snapshot<'_> {
+impl PodRules for Snapshot<'_> {
     fn lifecycle(&self) -> Option<&Lifecycle> {
         self.set.spec.lifecycle.as_ref()
+    }
+
+    fn updating_state(&self, _pod: &Pod) -> Option<State> {
+        Some(State::Updating)
     }
 
     fn waits_for_node(&self, pod: &Pod) -> bool {

@@ -36,6 +36,7 @@ use crate::plan::{
 use crate::shared::availability::is_active;
 use crate::shared::lifecycle::{self, State};
 use crate::shared::pod_change::Guard;
+use crate::shared::pod_update::change_pod;
 use kruise_api::gates::Gate;
 
 /// Plans the creation and deletion of Pods. True when there is something to do.
@@ -141,7 +142,7 @@ fn cancel_preparing_delete(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
             break;
         }
         if let Some(change) = lifecycle::cancel_preparing_delete(member.pod, snapshot.lifecycle(), snapshot.env.now) {
-            step.push(snapshot.change(member.pod, change, Guard::Version));
+            step.push(change_pod(member.pod, change, Guard::Version, snapshot.env));
             needed -= 1;
         }
     }
@@ -302,7 +303,7 @@ fn delete(snapshot: &Snapshot<'_>, members: &[&Member<'_>], mut ready: i64, plan
             None => step.push(removal(snapshot, member)),
             Some(change) => {
                 hooked.push(member.name());
-                step.push(snapshot.change(member.pod, change, Guard::Version));
+                step.push(change_pod(member.pod, change, Guard::Version, snapshot.env));
             }
         }
     }

@@ -15,12 +15,11 @@ use super::member::Member;
 use super::observed::Observed;
 use super::rank::Topology;
 use super::revisions;
-use crate::plan::{Action, Chain, Env, PodNames};
+use crate::plan::{Env, PodNames};
 use crate::shared::availability::{availability, is_active};
 use crate::shared::lifecycle::{is_specified_delete, state};
 use crate::shared::membership::Membership;
 use crate::shared::owner::{Owner, is_controlled_by};
-use crate::shared::pod_change::{Guard, PodChange};
 use crate::shared::revision::{self, Revisions};
 use crate::shared::selector;
 
@@ -172,15 +171,6 @@ impl<'a> Snapshot<'a> {
                 .collect(),
             keys,
         }
-    }
-
-    /// The writes that change a Pod.
-    pub(super) fn change(&self, pod: &Pod, change: PodChange, guard: Guard) -> Chain {
-        let requests = change.requests(pod, guard, self.env.server.pod_resize);
-        requests
-            .into_iter()
-            .map(|patch| Action::patch_pod(pod, patch).into())
-            .collect()
     }
 }
 

@@ -29,7 +29,6 @@ use std::time::Duration;
 
 use kruise_api::gates::Gate;
 use kruise_api::names::{annotation, event, label};
-use kruise_api::shared::in_place::PodUpdatePolicy;
 
 use super::counts::{Diff, is_on_delete};
 use super::member::{self, Member};
@@ -38,9 +37,9 @@ use super::scale;
 use super::snapshot::Snapshot;
 use crate::plan::{Action, Chain, Event, Guard, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
 use crate::shared::advance::PODS_PER_ROUND;
-use crate::shared::inplace::{self, ChangeSet, Options, Start, WhyNot};
-use crate::shared::lifecycle::{self, BeforeUpdate, State, UnexpectedState};
+use crate::shared::lifecycle::State;
 use crate::shared::pod_change::{self, PodChange};
+use crate::shared::pod_update::{PodUpdate, PodUpdater, UpdateTarget, change_pod};
 use crate::shared::revision::{self, Revision};
 
 /// What is known of the update before it is planned.
@@ -118,7 +117,11 @@ pub(super) fn update(
         chosen.truncate(rest);
         plan.wake(Duration::ZERO);
     }
-    Writes::new(snapshot, budget.target).all(&chosen, plan)
+    let writes = Writes {
+        snapshot,
+        target: budget.target,
+    };
+    writes.all(&chosen, plan)
 }
 
 /// Takes out Pods whose last update failed only just now.
@@ -197,62 +200,42 @@ impl<'r, 'a> UpdateBudget<'r, 'a> {
 struct Writes<'r, 'a> {
     snapshot: &'r Snapshot<'a>,
     target: &'r Revision<'a>,
-    labels: BTreeMap<String, String>,
-    policy: PodUpdatePolicy,
-    env: inplace::Env,
-    /// What changes, by the revision that a Pod is at now.
-    changes: BTreeMap<&'r str, Result<ChangeSet, String>>,
 }
 
 impl<'r, 'a> Writes<'r, 'a> {
-    fn new(snapshot: &'r Snapshot<'a>, target: &'r Revision<'a>) -> Self {
-        let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
-        Self {
-            snapshot,
-            target,
-            labels: snapshot.pod_labels(target.name()),
-            policy: rolling
-                .map(|rolling| rolling.pod_update_policy.clone())
-                .unwrap_or_default(),
-            env: inplace::Env::from(snapshot.env),
-            changes: BTreeMap::new(),
-        }
-    }
-
     /// All writes. Returns the first Pod that cannot be updated, and why; the walk ends there.
-    fn all(mut self, chosen: &[&'r Member<'a>], plan: &mut Plan) -> Option<String> {
-        let asks = self.snapshot.env.gates.enabled(Gate::PodUnavailableBudgetUpdateGate);
+    fn all(&self, chosen: &[&'r Member<'a>], plan: &mut Plan) -> Option<String> {
+        let env = self.snapshot.env;
+        let asks = env.gates.enabled(Gate::PodUnavailableBudgetUpdateGate);
         let pace = if asks { Pace::InOrder } else { Pace::Bounded };
         let mut step = Step::new(Phase::Update, pace, OnFailure::Skip);
         let mut recreated: BTreeMap<String, PodNames> = BTreeMap::new();
         let mut replaced: Vec<&Member<'_>> = Vec::new();
         let mut end = None;
+        let labels = self.snapshot.pod_labels(self.target.name());
+        let mut updater = PodUpdater::new(self.update_target(&labels), self.snapshot, env);
         for member in chosen {
-            if let Some(failure) = self.unknown_state(member, plan) {
-                end.get_or_insert(failure);
-                continue;
-            }
-            let written = match self.in_place(member, plan) {
-                Some(Ok(chain)) => Ok(chain),
-                Some(Err(why)) if self.policy == PodUpdatePolicy::InPlaceOnly => Err(self.refused(member, &why, plan)),
-                Some(Err(why)) => {
-                    recreated.entry(why).or_default().push(member.name());
-                    Ok(self.recreate(member, asks, &mut replaced))
+            let mut chain = match updater.begin(member.pod, plan) {
+                PodUpdate::InPlace(chain) => chain,
+                PodUpdate::Recreate(because) => {
+                    if let Some(because) = because {
+                        recreated.entry(because).or_default().push(member.name());
+                    }
+                    self.recreate(member, asks, &mut replaced)
                 }
-                None => Ok(self.recreate(member, asks, &mut replaced)),
-            };
-            match written {
-                Ok(mut chain) => {
-                    chain.guard = asks.then(|| Guard::Budget {
-                        pod: member.name().to_owned(),
-                    });
-                    step.push(chain);
+                PodUpdate::Skip(failure) => {
+                    end.get_or_insert(failure);
+                    continue;
                 }
-                Err(failure) => {
+                PodUpdate::Stop(failure) => {
                     end = Some(failure);
                     break;
                 }
-            }
+            };
+            chain.guard = asks.then(|| Guard::Budget {
+                pod: member.name().to_owned(),
+            });
+            step.push(chain);
         }
         plan.why.extend(
             recreated
@@ -273,103 +256,18 @@ impl<'r, 'a> Writes<'r, 'a> {
         end
     }
 
-    /// A Pod in a state that nobody knows is left alone where updates go by states: whoever wrote it knows what the Pod is for.
-    fn unknown_state(&self, member: &Member<'_>, plan: &mut Plan) -> Option<String> {
-        let State::Other(state) = &member.state else {
-            return None;
-        };
-        if !self.goes_in_place() {
-            return None;
-        }
-        plan.why.push(Why::Unreadable {
-            pods: [member.name()].into_iter().collect(),
-            message: format!("lifecycle state {state:?}, which nobody knows"),
-        });
-        let unexpected = UnexpectedState(member.state.clone());
-        Some(format!("pod {} {unexpected}", member.name()))
-    }
-
-    fn goes_in_place(&self) -> bool {
-        matches!(
-            self.policy,
-            PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly
-        )
-    }
-
-    fn refused(&self, member: &Member<'_>, why: &str, plan: &mut Plan) -> String {
-        plan.why.push(Why::NotInPlace {
-            pods: [member.name()].into_iter().collect(),
-            because: why.to_owned(),
-        });
-        format!(
-            "pod {} cannot be updated in place to revision {}: {why}",
-            member.name(),
-            self.target.name()
-        )
-    }
-
-    /// The update in place of one Pod: none when the policy does not ask for one, an error when it is not possible.
-    fn in_place(&mut self, member: &'r Member<'a>, plan: &mut Plan) -> Option<Result<Chain, String>> {
-        if !self.goes_in_place() {
-            return None;
-        }
-        let at = revision::of_pod(member.pod);
-        if !self.changes.contains_key(at) {
-            let change = self.decide(at);
-            self.changes.insert(at, change);
-        }
-        let change = match self.changes.get(at)? {
-            Ok(change) => change,
-            Err(why) => return Some(Err(why.clone())),
-        };
-        match lifecycle::before_update(member.pod, self.snapshot.lifecycle(), self.snapshot.env.now) {
-            Ok(BeforeUpdate::Go) => Some(Ok(self.begin(member, change, plan))),
-            Ok(BeforeUpdate::Hold(held)) => {
-                Some(Ok(self.snapshot.change(member.pod, held, pod_change::Guard::Version)))
-            }
-            Err(unexpected) => Some(Err(unexpected.to_string())),
-        }
-    }
-
-    fn decide(&self, at: &str) -> Result<ChangeSet, String> {
-        let old = self.snapshot.revisions.at(at);
-        let old = old.ok_or_else(|| "the revision of the Pod is gone".to_owned())?;
+    fn update_target<'u>(&'u self, labels: &'u BTreeMap<String, String>) -> UpdateTarget<'u> {
         let rolling = self.snapshot.set.spec.update_strategy.rolling_update.as_ref();
         let strategy = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
-        let options = Options {
-            gates: self.snapshot.env.gates,
-            ignore_claims: self.policy == PodUpdatePolicy::InPlaceOnly,
+        UpdateTarget {
+            revisions: &self.snapshot.revisions,
+            revision: self.target,
+            labels,
+            policy: rolling
+                .map(|rolling| rolling.pod_update_policy.clone())
+                .unwrap_or_default(),
             grace_seconds: strategy.map_or(0, |strategy| strategy.grace_period_seconds),
-        };
-        inplace::decide(old, self.target.object(), &options).map_err(|why: WhyNot| why.to_string())
-    }
-
-    fn begin(&self, member: &Member<'_>, change: &ChangeSet, plan: &mut Plan) -> Chain {
-        let start = Start {
-            change,
-            labels: &self.labels,
-            state: Some(&State::Updating),
-        };
-        let started = inplace::start(member.pod, &start, &self.env);
-        if let Some(look_again) = started.look_again {
-            plan.wake(look_again);
         }
-        let (name, revision) = (member.name(), self.target.name());
-        let failed = format!("failed to update pod {name} in-place(revision {revision})");
-        let mut writes: Vec<Write> = started
-            .requests
-            .into_iter()
-            .map(|request| {
-                let write = Write::from(Action::patch_pod(member.pod, request));
-                write.or_else(Event::warning(event::FAILED_UPDATE_POD_IN_PLACE, failed.clone()))
-            })
-            .collect();
-        let done = format!("successfully update pod {name} in-place(revision {revision})");
-        if let Some(last) = writes.last_mut() {
-            last.succeeded
-                .push(Event::normal(event::SUCCESSFUL_UPDATE_POD_IN_PLACE, done));
-        }
-        writes.into_iter().collect()
     }
 
     /// Replaces a Pod; nothing for one that is specified for deletion already. One that has to be granted is specified at once,
@@ -382,12 +280,12 @@ impl<'r, 'a> Writes<'r, 'a> {
         Chain::default()
     }
 
-    /// Names a Pod for deletion.
+    /// Specifies a Pod for deletion.
     fn specify_delete(&self, member: &Member<'_>) -> Chain {
         let mut change = PodChange::default();
         change.set_label(label::SPECIFIED_DELETE, "true");
         let (name, revision) = (member.name(), self.target.name());
-        let mut chain = self.snapshot.change(member.pod, change, pod_change::Guard::Version);
+        let mut chain = change_pod(member.pod, change, pod_change::Guard::Version, self.snapshot.env);
         for write in &mut chain.writes {
             let failed = format!("failed to patch pod {name} specified-delete for update(revision {revision})");
             write.succeeded.push(self.specified_delete_event(member));

@@ -2,7 +2,7 @@
 //!
 //! Every Pod gets what it needs to go on: the end of a grace period, the next batch of containers, readiness after an update, its next
 //! lifecycle state ([`inplace::advance`]). That happens in every round, also for new Pods (which could not become ready without) and while a rollout
-//! is paused. How the Pods of a kind go on is its own to say ([`AdvanceRules`]).
+//! is paused. How the Pods of a kind go on is its own to say ([`PodRules`]).
 //!
 //! A round writes at most [`PODS_PER_ROUND`] Pods. A Pod whose record of an update cannot be read is left alone, and the workload says so.
 
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use kruise_api::pod::Pod;
 
-use super::inplace::{self, AdvanceRules, Waits};
+use super::inplace::{self, PodRules, Waits};
 use super::lifecycle::{self, State};
 use crate::plan::{Action, Chain, Env, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Why};
 
@@ -30,7 +30,7 @@ pub struct AdvancedPods<'p> {
 /// Plans what these Pods need; with each comes whether it is at the revision that it should be at.
 pub fn advance<'p>(
     pods: impl IntoIterator<Item = (&'p Pod, bool)>,
-    rules: &impl AdvanceRules,
+    rules: &impl PodRules,
     env: &Env,
     plan: &mut Plan,
 ) -> AdvancedPods<'p> {
@@ -102,7 +102,7 @@ impl Waiting {
     }
 
     /// A Pod that stays in its state waits for the hook of that state.
-    fn note_hook(&mut self, pod: &Pod, rules: &impl AdvanceRules) {
+    fn note_hook(&mut self, pod: &Pod, rules: &impl PodRules) {
         let pods = match lifecycle::state(pod) {
             State::PreparingUpdate => &mut self.pre_update,
             State::Updated => &mut self.post_update,

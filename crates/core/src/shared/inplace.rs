@@ -30,16 +30,18 @@ mod env_refs;
 mod progress;
 mod qos;
 mod record;
+mod rules;
 mod start;
 
 pub(crate) use advance::needs_nothing;
-pub use advance::{AdvanceRules, Advanced, Waits, advance};
+pub use advance::{Advanced, Waits, advance};
 pub(crate) use batch::priority;
 pub use change_set::{ChangeSet, RefMetadata};
 pub use decide::{Options, Reason, WhyNot, decide};
 pub(crate) use env_refs::{Reference, is_counted, reference};
 pub use progress::{Pending, is_complete, pending};
 pub use record::{Batch, Grace, LastStatus, PreCheck, State, Unreadable, grace_of, state_of};
+pub use rules::PodRules;
 pub use start::{Start, Started, start};
 
 use jiff::Timestamp;

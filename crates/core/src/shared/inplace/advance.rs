@@ -4,7 +4,7 @@
 //! condition `KruisePodReady` of a new Pod and a label that Pods of old releases lack. The last four are one request; with
 //! hooks, labels and state are a second one.
 //!
-//! A kind whose new Pods become `Normal` when they have a node lets the conditions wait for it too ([`AdvanceRules::waits_for_node`]): before that
+//! A kind whose new Pods become `Normal` when they have a node lets the conditions wait for it too ([`PodRules::waits_for_node`]): before that
 //! nobody could see a difference.
 
 use std::time::Duration;
@@ -14,34 +14,12 @@ use kruise_api::names::annotation;
 use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::Holds;
-use kruise_api::shared::lifecycle::Lifecycle;
 
 use super::progress::{Pending, is_complete, pending};
 use super::record::{Grace, State, Unreadable, grace_of, grace_text, remove_grace, state_of};
-use super::{Env, batch};
+use super::{Env, PodRules, batch};
 use crate::shared::pod_change::{Guard, PodChange, PodPatch, whole_seconds};
 use crate::shared::{lifecycle, readiness, revision};
-
-/// How the Pods of a workload go on by themselves. Each kind brings its own rules.
-pub trait AdvanceRules {
-    /// The hooks.
-    fn lifecycle(&self) -> Option<&Lifecycle>;
-
-    /// Returns the lifecycle state to which a Pod goes by itself; none when it stays. Pods of a kind without such states always stay.
-    fn next_state(&self, pod: &Pod, progress: lifecycle::Progress) -> Option<lifecycle::State> {
-        lifecycle::next(pod, self.lifecycle(), progress)
-    }
-
-    /// True when a new Pod is left alone until it has a node: then one request brings its conditions and its state.
-    fn waits_for_node(&self, _pod: &Pod) -> bool {
-        false
-    }
-
-    /// Returns a label that the Pod should have and has not, as it was made by an older release.
-    fn missing_label<'p>(&self, _pod: &'p Pod) -> Option<(&'static str, &'p str)> {
-        None
-    }
-}
 
 /// What a Pod needs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,7 +64,7 @@ impl Advanced {
 }
 
 /// Returns what a Pod needs next. `has_arrived` tells whether it is at the revision that it should be at.
-pub fn advance(pod: &Pod, has_arrived: bool, rules: &impl AdvanceRules, env: &Env) -> Advanced {
+pub fn advance(pod: &Pod, has_arrived: bool, rules: &impl PodRules, env: &Env) -> Advanced {
     if needs_nothing(pod, rules) {
         return Advanced::default();
     }
@@ -99,7 +77,7 @@ pub fn advance(pod: &Pod, has_arrived: bool, rules: &impl AdvanceRules, env: &En
 }
 
 /// Most Pods need nothing most of the time: a quick look that reads no records.
-pub(crate) fn needs_nothing(pod: &Pod, rules: &impl AdvanceRules) -> bool {
+pub(crate) fn needs_nothing(pod: &Pod, rules: &impl PodRules) -> bool {
     let keys = [annotation::IN_PLACE_STATE, annotation::IN_PLACE_STATE_OLD];
     let mut records = keys.iter().filter_map(|key| pod.metadata.annotation(key));
     is_marked_ready(pod)
@@ -146,7 +124,7 @@ fn end_of_grace(pod: &Pod, grace: &Grace, state: Result<Option<State>, Unreadabl
     Advanced::write(write, pod, env)
 }
 
-fn proceed(pod: &Pod, state: State, has_arrived: bool, rules: &impl AdvanceRules, env: &Env) -> Advanced {
+fn proceed(pod: &Pod, state: State, has_arrived: bool, rules: &impl PodRules, env: &Env) -> Advanced {
     if let Some(pending) = pending(pod, &state, env.gates) {
         let mut advanced = Advanced::wait(Waits::Containers(pending));
         // Its lifecycle may go on nevertheless.
@@ -172,7 +150,7 @@ fn proceed(pod: &Pod, state: State, has_arrived: bool, rules: &impl AdvanceRules
 }
 
 /// Nothing is under way: the Pod may be ready.
-fn finish(pod: &Pod, has_arrived: bool, rules: &impl AdvanceRules, env: &Env) -> Advanced {
+fn finish(pod: &Pod, has_arrived: bool, rules: &impl PodRules, env: &Env) -> Advanced {
     let (mut change, state) = lifecycle_change(pod, has_arrived, rules, env);
     let is_new = pod.status.condition(IN_PLACE_UPDATE_READY).is_none();
     if is_new && rules.waits_for_node(pod) {
@@ -221,7 +199,7 @@ fn is_marked_ready(pod: &Pod) -> bool {
 fn lifecycle_change(
     pod: &Pod,
     has_arrived: bool,
-    rules: &impl AdvanceRules,
+    rules: &impl PodRules,
     env: &Env,
 ) -> (PodChange, Option<lifecycle::State>) {
     let progress = lifecycle::Progress {

@@ -81,7 +81,7 @@ struct Rules<'a> {
     lifecycle: Option<&'a Lifecycle>,
 }
 
-impl AdvanceRules for Rules<'_> {
+impl PodRules for Rules<'_> {
     fn lifecycle(&self) -> Option<&Lifecycle> {
         self.lifecycle
     }
@@ -99,7 +99,7 @@ impl AdvanceRules for Rules<'_> {
 /// Rules of a kind that asks for nothing.
 struct NoRules;
 
-impl AdvanceRules for NoRules {
+impl PodRules for NoRules {
     fn lifecycle(&self) -> Option<&Lifecycle> {
         None
     }
