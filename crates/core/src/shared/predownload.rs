@@ -1,13 +1,19 @@
 //! Pulling the images of a new revision onto the nodes before their Pods are updated.
 //!
-//! - Worth it only for a rollout that takes several steps and changes Pods in place: more than three replicas, and not all at once.
+//! - Worth it only for a rollout that takes several steps and leaves Pods on their nodes: of more than a few replicas, and not all at once.
 //! - Whether it is worth it is decided once per revision, and noted on it with a label; later changes of the workload do not matter.
 //! - One ImagePullJob per container whose image differs; it covers the nodes of all Pods that are not at the new revision.
 //! - When all Pods are at the new revision, the jobs go.
+//!
+//! What fails here holds nothing back.
+
+mod steps;
+
+pub use steps::{clean_up, pre_download};
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
 use kruise_api::names::{label, pattern};
@@ -27,14 +33,14 @@ pub struct Rollout<'a> {
     pub namespace: &'a str,
     /// Which Pods are its own.
     pub selector: &'a LabelSelector,
-    /// The revision that Pods are at.
-    pub current: &'a ControllerRevision,
+    /// The revisions that Pods are at; an image counts that differs from that of any of them.
+    pub old: &'a [&'a ControllerRevision],
     /// The revision that they shall be at.
     pub update: &'a ControllerRevision,
-    /// Whether Pods are updated by the controller, in place where possible.
-    pub is_rolling_in_place: bool,
-    /// Whether this change can be made in place.
-    pub is_possible_in_place: bool,
+    /// Whether Pods stay on their nodes while they are updated, so that images help which are there before.
+    pub stays_on_nodes: bool,
+    /// Replicas up to which a rollout is over before images would be there.
+    pub few: i32,
     /// Wanted number of Pods.
     pub replicas: i32,
     /// Pods that stay at the old revision.
@@ -83,25 +89,26 @@ pub struct Job {
     pub object: Value,
 }
 
-/// Replicas up to which a rollout is over before images would be there.
-const FEW: i32 = 3;
 const TIMEOUT_SECONDS: i32 = 300;
 const TTL_SECONDS: i32 = 600;
 
-/// What to do about the images of a rollout.
+/// Returns what to do about the images of a rollout.
 pub fn predownload(rollout: &Rollout<'_>) -> Predownload {
-    let in_place = rollout.is_rolling_in_place && rollout.is_possible_in_place;
-    let is_worth_it = in_place && rollout.replicas > FEW && !is_all_at_once(rollout);
-    if !is_decided(rollout) && is_worth_it && rollout.updated_ready < rollout.min_updated_ready {
+    if is_decided(rollout) {
+        return Predownload::Decided;
+    }
+    let is_worth_it = rollout.stays_on_nodes && rollout.replicas > rollout.few && !is_all_at_once(rollout);
+    if !is_worth_it {
+        let label = labelled(label::PRE_DOWNLOAD_IGNORED);
+        return Predownload::Ignore { label };
+    }
+    if rollout.updated_ready < rollout.min_updated_ready {
         return Predownload::Wait;
     }
-    decided(rollout, is_worth_it, &[rollout.current])
-}
-
-/// What to do about the images of a DaemonSet's rollout: a few Pods are enough, updated ones are not waited for, and an image counts that differs from
-/// that of any old revision.
-pub fn predownload_for_daemons(rollout: &Rollout<'_>, old: &[&ControllerRevision]) -> Predownload {
-    decided(rollout, !is_all_at_once(rollout), old)
+    Predownload::Create {
+        jobs: jobs(rollout),
+        label: labelled(label::PRE_DOWNLOAD_CREATED),
+    }
 }
 
 fn is_all_at_once(rollout: &Rollout<'_>) -> bool {
@@ -113,38 +120,14 @@ fn is_decided(rollout: &Rollout<'_>) -> bool {
     is_labelled(label::PRE_DOWNLOAD_CREATED) || is_labelled(label::PRE_DOWNLOAD_IGNORED)
 }
 
-fn decided(rollout: &Rollout<'_>, is_worth_it: bool, old: &[&ControllerRevision]) -> Predownload {
-    if is_decided(rollout) {
-        return Predownload::Decided;
-    }
-    if !is_worth_it {
-        let label = labelled(label::PRE_DOWNLOAD_IGNORED);
-        return Predownload::Ignore { label };
-    }
-    Predownload::Create {
-        jobs: jobs(rollout, old),
-        label: labelled(label::PRE_DOWNLOAD_CREATED),
-    }
-}
-
-/// The jobs to delete when all Pods are at the new revision: all that the workload controls.
-pub fn obsolete<'a>(jobs: impl IntoIterator<Item = &'a ObjectMeta>, owner: &Owner) -> Vec<&'a str> {
-    let is_ours = |job: &&ObjectMeta| {
-        let mut owners = job.owner_references.iter().flatten();
-        owners.any(|known| known.controller == Some(true) && known.uid == owner.uid)
-    };
-    let ours = jobs.into_iter().filter(is_ours);
-    ours.filter_map(|job| job.name.as_deref()).collect()
-}
-
 fn labelled(key: &str) -> Value {
     json!({"metadata": {"labels": {(key): "true"}}})
 }
 
-fn jobs(rollout: &Rollout<'_>, old: &[&ControllerRevision]) -> Vec<Job> {
+fn jobs(rollout: &Rollout<'_>) -> Vec<Job> {
     let read = |revision: &ControllerRevision| template(&revision.data.value()).unwrap_or_default();
     let after = read(rollout.update);
-    let before: Vec<Value> = old.iter().map(|revision| read(revision)).collect();
+    let before: Vec<Value> = rollout.old.iter().map(|revision| read(revision)).collect();
     let differs = |(name, image): &(&str, &str)| before.iter().any(|before| images(before).get(name) != Some(image));
     let changed = images(&after).into_iter().filter(differs);
     changed.map(|(name, image)| job(rollout, &after, name, image)).collect()

@@ -1,5 +1,8 @@
 use super::*;
+use crate::plan::Plan;
 use crate::shared::fixture::a_revision;
+use kruise_api::meta::{PartialObject, Uid};
+use std::sync::Arc;
 
 fn template(main: &str, side: &str) -> Value {
     json!({
@@ -34,15 +37,15 @@ fn case() -> Case {
 }
 
 impl Case {
-    fn rollout(&self) -> Rollout<'_> {
+    fn rollout<'a>(&'a self, old: &'a [&'a ControllerRevision]) -> Rollout<'a> {
         Rollout {
             owner: &self.owner,
             namespace: "ns",
             selector: &self.selector,
-            current: &self.current,
+            old,
             update: &self.update,
-            is_rolling_in_place: true,
-            is_possible_in_place: true,
+            stays_on_nodes: true,
+            few: 3,
             replicas: 5,
             partition: 0,
             max_unavailable: 1,
@@ -57,10 +60,11 @@ impl Case {
 #[test]
 fn given_a_rollout_in_steps_then_one_job_per_changed_image_is_made() {
     let case = case();
+    let old = [&case.current];
     let two = IntOrPercent::Int(2);
     let rollout = Rollout {
         parallelism: Some(&two),
-        ..case.rollout()
+        ..case.rollout(&old)
     };
     let Predownload::Create { jobs, label } = predownload(&rollout) else {
         panic!("worth it")
@@ -99,7 +103,8 @@ fn given_a_rollout_in_steps_then_one_job_per_changed_image_is_made() {
 #[test]
 fn given_a_rollout_that_is_over_soon_then_it_is_never_asked_again() {
     let case = case();
-    let base = case.rollout();
+    let old = [&case.current];
+    let base = case.rollout(&old);
     let ignored = Predownload::Ignore {
         label: json!({"metadata": {"labels": {"apps.kruise.io/image-predownload-ignored": "true"}}}),
     };
@@ -114,19 +119,12 @@ fn given_a_rollout_that_is_over_soon_then_it_is_never_asked_again() {
         (
             2,
             Rollout {
-                is_rolling_in_place: false,
+                stays_on_nodes: false,
                 ..base.clone()
             },
         ),
         (
             3,
-            Rollout {
-                is_possible_in_place: false,
-                ..base.clone()
-            },
-        ),
-        (
-            4,
             Rollout {
                 max_unavailable: 5,
                 ..base.clone()
@@ -146,10 +144,11 @@ fn given_a_rollout_that_is_over_soon_then_it_is_never_asked_again() {
 #[test]
 fn given_updated_pods_are_asked_for_then_it_waits_for_them() {
     let case = case();
+    let old = [&case.current];
     let waiting = Rollout {
         min_updated_ready: 2,
         updated_ready: 1,
-        ..case.rollout()
+        ..case.rollout(&old)
     };
     assert_eq!(predownload(&waiting), Predownload::Wait);
     assert!(matches!(
@@ -169,10 +168,11 @@ fn given_a_labelled_revision_then_nothing_is_decided_again() {
     ] {
         let mut case = case();
         case.update.metadata = serde_json::from_value(json!({"name": "pre-1", "labels": {(key): "true"}})).unwrap();
+        let old = [&case.current];
         assert_eq!(
             predownload(&Rollout {
                 replicas: 1,
-                ..case.rollout()
+                ..case.rollout(&old)
             }),
             Predownload::Decided
         );
@@ -183,7 +183,8 @@ fn given_a_labelled_revision_then_nothing_is_decided_again() {
 fn given_revisions_without_templates_then_there_are_no_jobs() {
     let mut case = case();
     case.update = serde_json::from_value(json!({"metadata": {"name": "pre-1"}})).unwrap();
-    let Predownload::Create { jobs, .. } = predownload(&case.rollout()) else {
+    let old = [&case.current];
+    let Predownload::Create { jobs, .. } = predownload(&case.rollout(&old)) else {
         panic!("worth it")
     };
     assert_eq!(jobs, []);
@@ -193,13 +194,13 @@ fn given_revisions_without_templates_then_there_are_no_jobs() {
 fn given_several_old_revisions_then_an_image_that_differs_from_any_is_pulled() {
     let case = case();
     let other = a_revision("pre-older", &template("busybox:1.36", "x:0"));
+    let old = [&case.current, &other];
     let rollout = Rollout {
         replicas: 2,
-        min_updated_ready: 9,
-        ..case.rollout()
+        few: 0,
+        ..case.rollout(&old)
     };
-    let old = [&case.current, &other];
-    let Predownload::Create { jobs, .. } = predownload_for_daemons(&rollout, &old) else {
+    let Predownload::Create { jobs, .. } = predownload(&rollout) else {
         panic!("worth it")
     };
     let names: Vec<_> = jobs.iter().map(|job| &*job.name).collect();
@@ -208,23 +209,23 @@ fn given_several_old_revisions_then_an_image_that_differs_from_any_is_pulled() {
         max_unavailable: 2,
         ..rollout
     };
-    assert!(matches!(
-        predownload_for_daemons(&at_once, &old),
-        Predownload::Ignore { .. }
-    ));
+    assert!(matches!(predownload(&at_once), Predownload::Ignore { .. }));
 }
 
 #[test]
 fn given_all_pods_are_updated_then_the_workloads_own_jobs_go() {
-    let job = |name: &str, uid: &str, controller: bool| -> ObjectMeta {
+    let job = |name: &str, uid: &str, controller: bool| -> Arc<PartialObject> {
         let owner = json!({"apiVersion": "v", "kind": "k", "name": "n", "uid": uid, "controller": controller});
-        serde_json::from_value(json!({"name": name, "ownerReferences": [owner]})).unwrap()
+        Arc::new(serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": [owner]}})).unwrap())
     };
     let jobs = [
         job("a", "u-1", true),
         job("b", "u-2", true),
         job("c", "u-1", false),
-        ObjectMeta::default(),
+        Arc::default(),
     ];
-    assert_eq!(obsolete(&jobs, &owner()), ["a"]);
+    let mut plan = Plan::default();
+    clean_up(&jobs, &Uid::from("u-1"), &mut plan);
+    let gone: Vec<&str> = plan.writes().map(|action| &*action.object().name).collect();
+    assert_eq!(gone, ["a"]);
 }
