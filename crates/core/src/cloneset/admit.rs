@@ -1,10 +1,12 @@
 //! A CloneSet on its way into the cluster: [`default`](super::default), [`validate`](super::validate), and protection against deletion.
 
-use super::validate::{pods_to_look_up, validate, with_claims};
+use super::validate::{pods_to_look_up, validate};
 use super::version::Submitted;
 use crate::admission::{Admit, Env, Lookups, Needs, Refusal, Template, Version};
 use crate::field_error::Path;
-use crate::shared::{tree::Object, validate::deletion_protection};
+use crate::shared::tree::Object;
+use crate::shared::validate::deletion_protection;
+use crate::shared::validate::pod_template::with_claims;
 use kruise_api::{
     gates::Gates,
     read::{ReadError, from_slice},

@@ -22,20 +22,13 @@
 mod change;
 mod scale;
 mod strategy;
-mod template;
 
 pub use scale::pods_to_look_up;
-pub use template::with_claims;
 
 use super::version::Submitted;
 use crate::admission::Lookups;
 use crate::field_error::{FieldError, FieldErrors, Path};
-use crate::shared::{
-    selector,
-    validate::{object_meta, selector as well_formed},
-};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use serde_json::{Map, Value};
+use crate::shared::validate::{object_meta, pod_template};
 
 /// Everything that is wrong with a CloneSet; `old` is what it was before an update.
 pub fn validate(new: &Submitted, old: Option<&Submitted>, lookups: &Lookups) -> FieldErrors {
@@ -48,38 +41,21 @@ pub fn validate(new: &Submitted, old: Option<&Submitted>, lookups: &Lookups) -> 
         let at = spec.child("replicas");
         errors.push(FieldError::invalid(&at, new.replicas(), NOT_NEGATIVE));
     }
-    errors.extend(validate_selector(new, &spec));
+    errors.extend(pod_template::validate_selector(
+        new.selector(),
+        new.template(),
+        &spec,
+        "empty selector is invalid for cloneset",
+    ));
     errors.extend(lookups.template.iter().cloned());
-    errors.extend(template::validate(new.template(), &spec.child("template")));
+    errors.extend(pod_template::validate(
+        new.template(),
+        &spec.child("template"),
+        "activeDeadlineSeconds in cloneset is not Supported",
+    ));
     errors.extend(scale::validate(new, old, &lookups.pods));
     errors.extend(strategy::validate(new));
     FieldErrors(errors)
 }
 
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
-
-fn validate_selector(new: &Submitted, spec: &Path) -> Vec<FieldError> {
-    let path = spec.child("selector");
-    let given = new.selector();
-    let mut errors = well_formed::validate(given, &path);
-    if well_formed::fault(given).is_some() {
-        errors.push(FieldError::invalid(&path, shown(given), ""));
-        return errors;
-    }
-    if selector::is_empty(given) {
-        let detail = "empty selector is invalid for cloneset";
-        errors.push(FieldError::invalid(&path, shown(given), detail));
-        return errors;
-    }
-    let labels = template::labels(new.template());
-    if !selector::matches(given, |key| labels.get(key).and_then(Value::as_str)) {
-        let at = spec.child("template").child("metadata").child("labels");
-        let detail = "`selector` does not match template `labels`";
-        errors.push(FieldError::invalid(&at, Value::Object(labels), detail));
-    }
-    errors
-}
-
-fn shown(selector: &LabelSelector) -> Value {
-    serde_json::to_value(selector).unwrap_or_else(|_| Value::Object(Map::new()))
-}

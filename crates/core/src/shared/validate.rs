@@ -1,8 +1,9 @@
-//! Rules that hold for objects of several kinds. Kinds add the places, and the rules of their own.
+//! Rules that hold for objects of several kinds. Kinds add the paths, and the rules of their own.
 
 pub mod deletion_protection;
 pub mod label;
 pub mod object_meta;
+pub mod pod_template;
 pub mod scaled;
 pub mod selector;
 pub mod update_order;

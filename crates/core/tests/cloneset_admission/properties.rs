@@ -2,10 +2,11 @@
 
 use crate::fixture::{VERSIONS, defaulted, gates, read, recorded};
 use kruise_core::admission::{Admit as _, Lookups, Version};
-use kruise_core::cloneset::validate::{pods_to_look_up, validate, with_claims};
+use kruise_core::cloneset::validate::{pods_to_look_up, validate};
 use kruise_core::cloneset::version::Submitted;
 use kruise_core::json_patch::{self, diff};
 use kruise_core::shared::tree::Object;
+use kruise_core::shared::validate::pod_template::with_claims;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::gates::{Gate, Gates};
 use kruise_api::raw::Raw;
 use kruise_core::admission::{Lookups, NamedPod, Version};
-use kruise_core::cloneset::validate::with_claims;
 use kruise_core::shared::validate::deletion_protection::refusal;
+use kruise_core::shared::validate::pod_template::with_claims;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! What may change, once there is a CloneSet.
 
 use super::super::version::Submitted;
-use super::template::object;
 use crate::admission::Version;
 use crate::field_error::{FieldError, Path};
 use crate::json_patch::{Operation, diff};
 use crate::pod_template;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use crate::shared::validate::pod_template::object;
+use crate::shared::validate::selector::is_same;
 use kruise_api::raw::PodTemplate;
 
 const FIXED: &str = "updates to cloneset spec for fields other than 'replicas', 'template', 'lifecycle', 'scaleStrategy', \
@@ -15,7 +15,7 @@ const FIXED: &str = "updates to cloneset spec for fields other than 'replicas', 
 pub(super) fn validate(new: &Submitted, old: &Submitted) -> Vec<FieldError> {
     let spec = Path::new("spec");
     let mut errors = Vec::new();
-    if !is_same_selector(new.selector(), old.selector()) {
+    if !is_same(new.selector(), old.selector()) {
         errors.push(FieldError::forbidden(&spec, FIXED));
     }
     let in_place_only = new.rolling().is_some_and(|rolling| rolling.in_place_only);
@@ -27,26 +27,6 @@ pub(super) fn validate(new: &Submitted, old: &Submitted) -> Vec<FieldError> {
         errors.push(FieldError::forbidden(&spec, &detail));
     }
     errors
-}
-
-/// Word for word: the order of expressions and values counts. An empty list is no list.
-fn is_same_selector(one: &LabelSelector, other: &LabelSelector) -> bool {
-    let parts = |selector: &LabelSelector| {
-        let labels = selector.match_labels.clone().unwrap_or_default();
-        let expressions = selector.match_expressions.clone().unwrap_or_default();
-        let expressions: Vec<_> = expressions
-            .into_iter()
-            .map(|expression| {
-                (
-                    expression.key,
-                    expression.operator,
-                    expression.values.unwrap_or_default(),
-                )
-            })
-            .collect();
-        (labels, expressions)
-    };
-    parts(one) == parts(other)
 }
 
 /// The first change of the Pod's spec that is not a new image of a container that is there.

@@ -38,6 +38,26 @@ pub fn fault(selector: &LabelSelector) -> Option<String> {
         })
 }
 
+/// Whether two selectors are the same word for word: the order of expressions and values counts. An empty list is no list.
+pub fn is_same(one: &LabelSelector, other: &LabelSelector) -> bool {
+    let parts = |selector: &LabelSelector| {
+        let labels = selector.match_labels.clone().unwrap_or_default();
+        let expressions = selector.match_expressions.clone().unwrap_or_default();
+        let expressions: Vec<_> = expressions
+            .into_iter()
+            .map(|expression| {
+                (
+                    expression.key,
+                    expression.operator,
+                    expression.values.unwrap_or_default(),
+                )
+            })
+            .collect();
+        (labels, expressions)
+    };
+    parts(one) == parts(other)
+}
+
 fn condition_fault(key: &str, operator: Operator, values: &[String]) -> Option<String> {
     if let Some(fault) = key_faults(key).first() {
         return Some(format!("key: Invalid value: {key:?}: {fault}"));

@@ -1,7 +1,16 @@
-//! The Pod template of a CloneSet.
+//! The Pod template of a workload, and the selector that has to match it.
+//!
+//! - The selector says something, is well formed and matches the labels of the template.
+//! - Pods are restarted always and have no deadline of their own.
+//!
+//! Everything else about the template is judged by the API server itself, with one volume for each claim template ([`with_claims`]). Details that name a kind
+//! come from the caller.
 
+use super::selector as well_formed;
 use crate::field_error::{FieldError, Path};
+use crate::shared::selector;
 use crate::shared::tree::{Object, child_or_new};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kruise_api::raw::{PodTemplate, VolumeClaimTemplates};
 use serde_json::{Value, json};
 
@@ -49,7 +58,7 @@ fn volumes(spec: &mut Object) -> Option<&mut Vec<Value>> {
 }
 
 /// The labels that Pods get.
-pub(super) fn labels(template: &PodTemplate) -> Object {
+fn labels(template: &PodTemplate) -> Object {
     let template = template.value();
     template
         .pointer("/metadata/labels")
@@ -58,8 +67,38 @@ pub(super) fn labels(template: &PodTemplate) -> Object {
         .unwrap_or_default()
 }
 
-/// What a CloneSet asks of a template beyond its being one.
-pub(super) fn validate(template: &PodTemplate, path: &Path) -> Vec<FieldError> {
+/// What is wrong with the selector of a workload whose spec is at `spec`; `if_empty` is said of one that chooses everything.
+pub fn validate_selector(
+    given: &LabelSelector,
+    template: &PodTemplate,
+    spec: &Path,
+    if_empty: &str,
+) -> Vec<FieldError> {
+    let path = spec.child("selector");
+    let mut errors = well_formed::validate(given, &path);
+    if well_formed::fault(given).is_some() {
+        errors.push(FieldError::invalid(&path, shown(given), ""));
+        return errors;
+    }
+    if selector::is_empty(given) {
+        errors.push(FieldError::invalid(&path, shown(given), if_empty));
+        return errors;
+    }
+    let labels = labels(template);
+    if !selector::matches(given, |key| labels.get(key).and_then(Value::as_str)) {
+        let at = spec.child("template").child("metadata").child("labels");
+        let detail = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid(&at, Value::Object(labels), detail));
+    }
+    errors
+}
+
+fn shown(selector: &LabelSelector) -> Value {
+    serde_json::to_value(selector).unwrap_or_else(|_| Value::Object(Object::new()))
+}
+
+/// What a workload asks of the template at `path` beyond its being one; `if_deadline` is said of Pods with a deadline.
+pub fn validate(template: &PodTemplate, path: &Path, if_deadline: &str) -> Vec<FieldError> {
     let template = template.value();
     let spec = path.child("spec");
     let mut errors = Vec::new();
@@ -75,14 +114,13 @@ pub(super) fn validate(template: &PodTemplate, path: &Path) -> Vec<FieldError> {
         .pointer("/spec/activeDeadlineSeconds")
         .is_some_and(|deadline| !deadline.is_null())
     {
-        let detail = "activeDeadlineSeconds in cloneset is not Supported";
-        errors.push(FieldError::forbidden(&spec.child("activeDeadlineSeconds"), detail));
+        errors.push(FieldError::forbidden(&spec.child("activeDeadlineSeconds"), if_deadline));
     }
     errors
 }
 
 /// The template as an object; an empty one when it is something else.
-pub(super) fn object(template: &PodTemplate) -> Object {
+pub fn object(template: &PodTemplate) -> Object {
     match template.value() {
         Value::Object(template) => template,
         _ => Object::new(),
