@@ -30,7 +30,6 @@ pub mod default;
 mod explain;
 #[cfg(test)]
 mod fixtures;
-mod member;
 mod observed;
 mod order;
 mod pre_download;
@@ -62,7 +61,8 @@ use crate::plan::{
 };
 use crate::shared::availability::next_available;
 use crate::shared::conditions::failed;
-use crate::shared::{membership, revision};
+use crate::shared::membership::{self, Member};
+use crate::shared::revision;
 use advance::advance;
 use snapshot::Snapshot;
 use update::Outdated;
@@ -227,7 +227,7 @@ fn unreadable(snapshot: &Snapshot<'_>) -> Option<String> {
 /// Takes names of Pods that are gone off `podsToDelete`.
 fn prune_names(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     let listed = &snapshot.set.spec.scale_strategy.pods_to_delete;
-    let there: BTreeSet<&str> = snapshot.members.iter().map(member::Member::name).collect();
+    let there: BTreeSet<&str> = snapshot.members.iter().map(Member::name).collect();
     let kept: Vec<&str> = listed
         .iter()
         .map(String::as_str)

@@ -6,6 +6,7 @@ pub mod cloneset_shape;
 pub mod conditions;
 pub mod container_hash;
 pub mod convert;
+pub mod explain;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod fnv;

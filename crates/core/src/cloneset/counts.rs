@@ -24,6 +24,7 @@
 use kruise_api::cloneset::v1beta1::{CloneSetSpec, RollingUpdate, UpdateStrategyType};
 use kruise_api::shared::IntOrPercent;
 
+use crate::shared::membership::Member;
 use crate::shared::scaled_value::scaled_value;
 
 /// What the user asked for, in numbers. `i64` so that no sum can overflow.
@@ -140,6 +141,21 @@ pub(super) struct RevisionCounts {
     pub(super) preparing_delete: i64,
 }
 
+impl RevisionCounts {
+    fn count(&mut self, member: &Member<'_>) {
+        if member.is_preparing_delete() {
+            self.preparing_delete += 1;
+            return;
+        }
+        self.active += 1;
+        if member.is_specified_delete {
+            self.specified_delete += 1;
+        } else if !member.is_available() {
+            self.unavailable += 1;
+        }
+    }
+}
+
 /// The Pods of a set, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PodCounts {
@@ -150,6 +166,20 @@ pub(super) struct PodCounts {
 }
 
 impl PodCounts {
+    /// Counts Pods in two groups; `is_new` says which a Pod belongs to.
+    pub(super) fn of(members: &[Member<'_>], is_new: impl Fn(&Member<'_>) -> bool) -> Self {
+        let mut counts = Self::default();
+        for member in members {
+            let group = if is_new(member) {
+                &mut counts.new
+            } else {
+                &mut counts.old
+            };
+            group.count(member);
+        }
+        counts
+    }
+
     fn total(&self) -> i64 {
         self.new.active + self.new.preparing_delete + self.old.active + self.old.preparing_delete
     }

@@ -10,9 +10,9 @@ use std::cmp::Ordering;
 use kruise_api::cloneset::v1beta1::RollingUpdate;
 use kruise_api::pod::Pod;
 
-use super::member::Member;
 use crate::shared::availability::READY;
 use crate::shared::lifecycle::State;
+use crate::shared::membership::Member;
 use crate::shared::pod_rank::{later_or_unknown, placement, restarts, sidecar_restarts};
 use crate::shared::update_order::{by_priority, scattered};
 

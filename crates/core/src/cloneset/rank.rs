@@ -25,8 +25,8 @@ use kruise_api::meta::{CompactTimestamp, Labels};
 use kruise_api::names::label;
 use kruise_api::pod::Pod;
 
-use super::member::Member;
 use crate::shared::availability::READY;
+use crate::shared::membership::Member;
 use crate::shared::pod_rank::{deletion_cost, later_or_unknown, placement, restarts};
 
 /// Labels of nodes by name, and the node labels over which Pods are spread.

@@ -23,18 +23,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use kruise_api::names::{event, pattern};
 use kruise_api::pod::Pod;
 
-use super::counts::Diff;
+use super::claims;
+use super::counts::{Diff, PodCounts};
 use super::create::{NewPods, fresh_ids};
-use super::member::Member;
 use super::rank::{Topology, ranked};
 use super::snapshot::Snapshot;
-use super::{claims, member};
 use crate::plan::{
     Action, Chain, Event, Hook, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Preconditions, Step, Target, Why,
     Write,
 };
 use crate::shared::availability::is_active;
 use crate::shared::lifecycle::{self, State};
+use crate::shared::membership::Member;
 use crate::shared::pod_change::Guard;
 use crate::shared::pod_update::change_pod;
 use kruise_api::gates::Gate;
@@ -82,7 +82,7 @@ pub(super) fn scale(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
 }
 
 fn diff(snapshot: &Snapshot<'_>, members: &[Member<'_>]) -> Diff {
-    let counts = member::count_pods(members, |member| is_new(snapshot, member));
+    let counts = PodCounts::of(members, |member| is_new(snapshot, member));
     Diff::of(&snapshot.desired, &counts, snapshot.count_options())
 }
 

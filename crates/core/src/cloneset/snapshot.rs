@@ -11,16 +11,14 @@ use serde_json::Value;
 
 use super::claims::{self, Claims};
 use super::counts::{CountOptions, Desired};
-use super::member::Member;
 use super::observed::Observed;
 use super::rank::Topology;
 use super::revisions;
 use crate::plan::{Env, PodNames};
-use crate::shared::availability::{availability, is_active};
-use crate::shared::lifecycle::{is_specified_delete, state};
-use crate::shared::membership::Membership;
+use crate::shared::availability::is_active;
+use crate::shared::membership::{Member, Membership};
 use crate::shared::owner::{Owner, is_controlled_by};
-use crate::shared::revision::{self, Revisions};
+use crate::shared::revision::Revisions;
 use crate::shared::selector;
 
 /// One look at a CloneSet.
@@ -101,15 +99,10 @@ impl<'a> Snapshot<'a> {
     }
 
     fn member(&self, pod: &'a Pod, listed: &BTreeSet<&str>) -> Member<'a> {
-        let now = self.env.now;
-        Member {
-            pod,
-            is_updated: revision::is_at(pod, self.revisions.update.name()),
-            state: state(pod),
-            is_specified_delete: is_specified_delete(pod) || listed.contains(&*pod.metadata.name),
-            is_ready: availability(pod, 0, now).is_now(),
-            availability: availability(pod, self.set.spec.min_ready_seconds, now),
-        }
+        let update = self.revisions.update.name();
+        let mut member = Member::of(pod, update, self.set.spec.min_ready_seconds, self.env.now);
+        member.is_specified_delete |= listed.contains(member.name());
+        member
     }
 
     /// The selector chooses the Pod.

@@ -12,8 +12,8 @@ use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_api::names::condition::clone_set::PROGRESSING;
 
 use super::counts;
-use super::member::Member;
 use crate::plan::{Action, ObjectKind};
+use crate::shared::membership::Member;
 use crate::shared::{availability, selector, status};
 
 /// The status with the counts of now; conditions are those of before.

@@ -30,16 +30,16 @@ use std::time::Duration;
 use kruise_api::gates::Gate;
 use kruise_api::names::{annotation, event, label};
 
-use super::counts::{Diff, is_on_delete};
-use super::member::{self, Member};
+use super::counts::{Diff, PodCounts, is_on_delete};
 use super::order::ordered;
 use super::scale;
 use super::snapshot::Snapshot;
-use crate::plan::{Action, Chain, Event, Guard, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
+use crate::plan::{Action, Chain, Event, Guard, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
 use crate::shared::advance::PODS_PER_ROUND;
 use crate::shared::lifecycle::State;
+use crate::shared::membership::Member;
 use crate::shared::pod_change::{self, PodChange};
-use crate::shared::pod_update::{PodUpdate, PodUpdater, UpdateTarget, change_pod};
+use crate::shared::pod_update::{PodUpdate, PodUpdater, UpdateTarget, change_pod, leave_alone};
 use crate::shared::revision::{self, Revision};
 
 /// What is known of the update before it is planned.
@@ -51,7 +51,7 @@ pub(super) struct Outdated {
 
 impl Outdated {
     pub(super) fn of(snapshot: &Snapshot<'_>) -> Self {
-        let counts = member::count_pods(&snapshot.members, |member| member.is_updated);
+        let counts = PodCounts::of(&snapshot.members, |member| member.is_updated);
         Self {
             diff: Diff::of(&snapshot.desired, &counts, snapshot.count_options()),
             pods: (counts.old.active + counts.old.preparing_delete) as i32,
@@ -100,7 +100,7 @@ pub(super) fn update(
         .into_iter()
         .take(wanted)
         .collect();
-    leave_alone(&mut ordered, snapshot, plan);
+    leave_alone(&mut ordered, &snapshot.observed.last, snapshot.env.now, plan);
     let count = ordered.len();
     let chosen = ordered
         .into_iter()
@@ -122,23 +122,6 @@ pub(super) fn update(
         target: budget.target,
     };
     writes.all(&chosen, plan)
-}
-
-/// Takes out Pods whose last update failed only just now.
-fn leave_alone(candidates: &mut Vec<&Member<'_>>, snapshot: &Snapshot<'_>, plan: &mut Plan) {
-    let now = snapshot.env.now;
-    let mut left = PodNames::default();
-    candidates.retain(|member| {
-        let rest = snapshot.observed.last.backs_off(ObjectKind::Pod, member.name(), now);
-        if let Some(rest) = rest {
-            left.push(member.name());
-            plan.wake(rest);
-        }
-        rest.is_none()
-    });
-    if !left.is_empty() {
-        plan.why.push(Why::BackOff { pods: left });
-    }
 }
 
 /// What may be taken out of service for the update, and how much of it is used.

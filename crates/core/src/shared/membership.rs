@@ -10,6 +10,10 @@
 //! A Pod *belongs* when the selector chooses it, and whatever else its kind asks for (a name with an ordinal, say). A kind that adopts nobody does not
 //! look at Pods that can be adopted. Neither is done for a workload that is on its way out.
 
+mod member;
+
+pub use member::Member;
+
 use kruise_api::meta::Uid;
 use kruise_api::pod::Pod;
 

@@ -13,15 +13,17 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kruise_api::names::event;
 use kruise_api::pod::Pod;
 use kruise_api::shared::in_place::PodUpdatePolicy;
 
 use super::inplace::{self, ChangeSet, Options, PodRules, Start};
 use super::lifecycle::{self, BeforeUpdate, State, UnexpectedState};
+use super::membership::Member;
 use super::pod_change::{Guard, PodChange};
 use super::revision::{self, Revision, Revisions};
-use crate::plan::{Action, Chain, Env, Event, Plan, Why, Write};
+use crate::plan::{Action, Chain, Env, Event, ObjectKind, Outcome, Plan, PodNames, Why, Write};
 
 /// What becomes of a Pod that was chosen for an update.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,6 +162,22 @@ impl<'u, R: PodRules> PodUpdater<'u, R> {
                 .push(Event::normal(event::SUCCESSFUL_UPDATE_POD_IN_PLACE, done));
         }
         writes.into_iter().collect()
+    }
+}
+
+/// Takes out Pods whose last update failed only just now: they would be taken out of service each time. The others do not wait for them.
+pub fn leave_alone(candidates: &mut Vec<&Member<'_>>, last: &Outcome, now: Timestamp, plan: &mut Plan) {
+    let mut left = PodNames::default();
+    candidates.retain(|member| {
+        let rest = last.backs_off(ObjectKind::Pod, member.name(), now);
+        if let Some(rest) = rest {
+            left.push(member.name());
+            plan.wake(rest);
+        }
+        rest.is_none()
+    });
+    if !left.is_empty() {
+        plan.why.push(Why::BackOff { pods: left });
     }
 }
 
