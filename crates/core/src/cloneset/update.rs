@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kruise_api::gates::Gate;
-use kruise_api::names::{annotation, event, label};
+use kruise_api::names::{event, label};
 
 use super::counts::{Diff, PodCounts, is_on_delete};
 use super::order::ordered;
@@ -36,6 +36,7 @@ use super::scale;
 use super::snapshot::Snapshot;
 use crate::plan::{Action, Chain, Event, Guard, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
 use crate::shared::advance::PODS_PER_ROUND;
+use crate::shared::inplace::is_in_grace;
 use crate::shared::lifecycle::State;
 use crate::shared::membership::Member;
 use crate::shared::pod_change::{self, PodChange};
@@ -155,11 +156,7 @@ impl<'r, 'a> UpdateBudget<'r, 'a> {
     }
 
     fn is_candidate(&self, member: &Member<'_>) -> bool {
-        let in_grace = || {
-            let grace = member.pod.metadata.annotation(annotation::IN_PLACE_GRACE);
-            let grace = grace.or_else(|| member.pod.metadata.annotation(annotation::IN_PLACE_GRACE_OLD));
-            member.state != State::Updated && grace.is_some_and(|grace| !grace.is_empty())
-        };
+        let in_grace = || member.state != State::Updated && is_in_grace(member.pod);
         member.is_updated == self.is_rollback && !member.is_preparing_delete() && !in_grace()
     }
 

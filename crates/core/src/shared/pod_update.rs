@@ -195,3 +195,6 @@ pub fn change_pod(pod: &Pod, change: PodChange, guard: Guard, env: &Env) -> Chai
     let writes = requests.into_iter().map(|patch| Action::patch_pod(pod, patch).into());
     writes.collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,6 +134,11 @@ pub fn grace_of(pod: &Pod) -> Result<Option<Grace>, Unreadable> {
     }
 }
 
+/// True when a change waits for the end of its grace period, be it readable or not. An empty annotation is none.
+pub fn is_in_grace(pod: &Pod) -> bool {
+    grace_text(pod).is_some_and(|(_, text)| !text.is_empty())
+}
+
 /// The grace annotation as it is, new or old key.
 pub(super) fn grace_text(pod: &Pod) -> Option<(&'static str, &str)> {
     let keys = [annotation::IN_PLACE_GRACE, annotation::IN_PLACE_GRACE_OLD];
