@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use futures::future::join_all;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 
 /// What became of a slow start.
 #[derive(Debug)]
@@ -13,27 +14,33 @@ pub struct SlowStart<T, E> {
     pub left: usize,
 }
 
-/// Does one, then two, then four, … at the same time, and stops after a batch with a failure.
+/// Begins with one, and has one more under way for each that succeeds: one, two, four, … in the time of one, two, three. After a failure none is begun.
 ///
-/// When a quota or an admission rule refuses what we make, it refuses all of them: one or two refusals tell as much as a thousand.
+/// When a quota or an admission rule refuses what we make, it refuses all of them: one or two refusals tell as much as a thousand. There are no batches
+/// that wait for their slowest: with many small sets, that is most of the time.
 pub async fn slow_start<I, T, E, F>(items: Vec<I>, mut make: impl FnMut(I) -> F) -> SlowStart<T, E>
 where
     F: Future<Output = Result<T, E>>,
 {
-    let mut items = items.into_iter();
+    let mut items = items.into_iter().enumerate();
     let mut tried = Vec::with_capacity(items.len());
-    let mut batch = 1;
-    while items.len() > 0 {
-        let results = join_all(items.by_ref().take(batch).map(&mut make)).await;
-        let failed = results.iter().any(Result::is_err);
-        tried.extend(results);
-        if failed {
-            break;
+    let mut under_way = FuturesUnordered::new();
+    let mut allowed: usize = 1;
+    loop {
+        let more = allowed.saturating_sub(under_way.len());
+        for (position, item) in items.by_ref().take(more) {
+            let made = make(item);
+            under_way.push(async move { (position, made.await) });
         }
-        batch *= 2;
+        let Some((position, result)) = under_way.next().await else {
+            break;
+        };
+        allowed = if result.is_ok() && allowed > 0 { allowed + 1 } else { 0 };
+        tried.push((position, result));
     }
+    tried.sort_by_key(|(position, _)| *position);
     SlowStart {
-        tried,
+        tried: tried.into_iter().map(|(_, result)| result).collect(),
         left: items.len(),
     }
 }
@@ -69,10 +76,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn given_a_failure_then_its_batch_ends_and_the_rest_is_left() {
+    async fn given_a_failure_then_no_more_are_begun_than_had_succeeded() {
         assert_eq!(run(100, 0).await, (1, 1, 99));
-        assert_eq!(run(100, 1).await, (3, 1, 97));
-        assert_eq!(run(100, 5).await, (7, 1, 93));
         assert_eq!(run(5, 4).await, (5, 1, 0));
+        for bad in 1..50 {
+            let (tried, failures, left) = run(200, bad).await;
+            assert_eq!((failures, tried + left), (1, 200));
+            assert!(tried <= 2 * bad + 1, "{tried} tried, number {bad} failed");
+        }
+    }
+
+    #[tokio::test]
+    async fn given_one_that_takes_long_then_the_others_do_not_wait_for_it() {
+        let (release, wait) = tokio::sync::oneshot::channel();
+        let (mut release, mut wait) = (Some(release), Some(wait));
+        let done = slow_start((0..20).collect(), |item: i32| {
+            let wait = (item == 1).then(|| wait.take()).flatten();
+            let release = (item == 19).then(|| release.take()).flatten();
+            async move {
+                if let Some(release) = release {
+                    release.send(()).map_err(|()| item)?;
+                }
+                match wait {
+                    Some(wait) => wait.await.map_err(|_| item),
+                    None => Ok(()),
+                }
+            }
+        })
+        .await;
+        assert_eq!(done.tried, vec![Ok(()); 20]);
     }
 }
