@@ -3,10 +3,10 @@
 //! A few are asked for one by one. Many are looked for in a list of the namespace's Pods, of which only the metadata is read: what one request of a
 //! user costs the API server does not grow with the number of names in it.
 
-use crate::told;
 use futures::{StreamExt as _, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kruise_core::{admission::NamedPod, shared::validate::label::subdomain_faults};
+use kruise_runtime::error::Error;
 use kube::{Api, Client, api::ListParams};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,7 +45,7 @@ async fn one_by_one(api: &Api<Pod>, names: BTreeSet<String>) -> BTreeMap<String,
         let pod = match timeout(DEADLINE, api.get_metadata_opt(&name)).await {
             Ok(Ok(Some(pod))) => named(pod.metadata),
             Ok(Ok(None)) => NamedPod::Missing,
-            Ok(Err(error)) => NamedPod::Unknown(told(&error)),
+            Ok(Err(error)) => NamedPod::Unknown(Error::from(error).to_string()),
             Err(_) => no_answer(),
         };
         (name, pod)
@@ -66,13 +66,13 @@ async fn in_list(api: &Api<Pod>, names: &BTreeSet<String>) -> BTreeMap<String, N
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) if found.len() < names.len() => params = params.continue_token(&token),
-                _ => return Ok(()),
+                _ => return Ok::<_, kube::Error>(()),
             }
         }
     });
     let rest = match read.await {
         Ok(Ok(())) => NamedPod::Missing,
-        Ok(Err(error)) => NamedPod::Unknown(told(&error)),
+        Ok(Err(error)) => NamedPod::Unknown(Error::from(error).to_string()),
         Err(_) => no_answer(),
     };
     for name in names {

@@ -190,21 +190,3 @@ fn server_ended(reason: impl ToString) -> AdmissionError {
         reason: reason.to_string(),
     }
 }
-
-/// What the API server said, or why it could not be asked, with all causes: the outermost alone says only that a call failed.
-fn told(error: &kube::Error) -> String {
-    if let kube::Error::Api(status) = error {
-        return status.message.clone();
-    }
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.ends_with(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
-}

@@ -1,6 +1,6 @@
 //! Objects that rules have to know of, looked up in the cluster.
 
-use crate::{find_pods, told};
+use crate::find_pods;
 use futures::{
     StreamExt as _,
     future::BoxFuture,
@@ -10,6 +10,7 @@ use kruise_core::{
     admission::{Lookups, Needs, ObjectRef},
     shared::validate::label::subdomain_faults,
 };
+use kruise_runtime::error::Error;
 use kube::{Api, Client, api::DynamicObject, core::ApiResource};
 use serde_json::Value;
 use std::{fmt, time::Duration};
@@ -72,7 +73,7 @@ impl ApiServer {
             Ok(Ok(object)) => object
                 .map(|object| serde_json::to_value(object).map_err(|error| error.to_string()))
                 .transpose(),
-            Ok(Err(error)) => Err(told(&error)),
+            Ok(Err(error)) => Err(Error::from(error).to_string()),
             Err(_) => Err("no answer from the API server".to_owned()),
         }
     }

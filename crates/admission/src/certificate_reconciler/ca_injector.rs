@@ -8,7 +8,6 @@ use crate::{
     descriptor::Configuration,
     endpoint::{Endpoint, path_of},
     metrics::Metrics,
-    told,
 };
 use futures::{StreamExt as _, stream};
 use k8s_openapi::{
@@ -16,6 +15,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kruise_api::names::annotation::{WEBHOOK_TEMPLATE, WEBHOOK_TEMPLATE_HASH};
+use kruise_runtime::error::Error;
 use kube::{
     Api, Client, Resource as _,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
@@ -323,7 +323,7 @@ async fn call<T>(object: &str, call: impl Future<Output = kube::Result<T>>) -> R
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(InjectError::Missing(object.to_owned())),
         Ok(Err(error)) => Err(InjectError::Api {
             object: object.to_owned(),
-            reason: told(&error),
+            reason: Error::from(error).to_string(),
         }),
     }
 }

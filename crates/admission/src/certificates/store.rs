@@ -1,9 +1,9 @@
 //! Where certificates are kept.
 
 use super::{Artifacts, directory};
-use crate::told;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kruise_runtime::error::Error;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
@@ -134,7 +134,7 @@ impl Store {
                 match written {
                     Err(_) => Err(StoreError::Late(name.clone())),
                     Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(StoreError::Conflict),
-                    Ok(Err(error)) => Err(wrong(name, &error)),
+                    Ok(Err(error)) => Err(wrong(name, error)),
                     Ok(Ok(())) => Ok(()),
                 }
             }
@@ -144,16 +144,16 @@ impl Store {
     async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, StoreError> {
         match timeout(DEADLINE, api.get_opt(name)).await {
             Err(_) => Err(StoreError::Late(name.to_owned())),
-            Ok(Err(error)) => Err(wrong(name, &error)),
+            Ok(Err(error)) => Err(wrong(name, error)),
             Ok(Ok(secret)) => Ok(secret),
         }
     }
 }
 
-fn wrong(name: &str, error: &kube::Error) -> StoreError {
+fn wrong(name: &str, error: kube::Error) -> StoreError {
     StoreError::Secret {
         name: name.to_owned(),
-        reason: told(error),
+        reason: Error::from(error).to_string(),
     }
 }
 
