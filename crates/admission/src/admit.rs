@@ -5,10 +5,16 @@
 //! - An object that is being deleted can always be released: a change of its metadata alone is neither completed nor validated.
 //! - What breaks a rule is answered with the code of the kind, and everything that is wrong with it.
 //! - Pod templates are checked by the API server ([`crate::Templates`]). One that it cannot even read is answered 400.
-//! - Other objects are looked up in the cluster ([`crate::LookUp`]).
+//! - Other objects are looked up in the cache where it has them ([`crate::LookUp`]). It may be behind: before a request is refused for what the cache says, the
+//!   API server is asked.
 //! - A protected deletion is answered 403. Nobody is kept from deleting what cannot be read.
 
-use crate::{Context, Request, TemplateCheck, Verdict, descriptor::Descriptor, dispatch::is_release};
+use crate::{
+    Context, Request, TemplateCheck, Verdict,
+    descriptor::Descriptor,
+    dispatch::is_release,
+    look_up::{Found, Freshness},
+};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kruise_core::{
@@ -115,11 +121,12 @@ impl Call<'_> {
         }
         let before = fields(object)?;
         let old = self.request.old_object.map(fields).transpose()?;
-        let mut found = Lookups::default();
-        self.look_up(&mut found, |found| new.needs_to_default(&env, found))
-            .await;
-        let mut after = before.clone();
-        A::default(&mut after, old.as_ref(), &env, &found).map_err(|refusal| self.refused(refusal))?;
+        let default = |found: &Lookups| {
+            let mut after = before.clone();
+            A::default(&mut after, old.as_ref(), &env, found).map(|()| after)
+        };
+        let needs = |found: &Lookups| new.needs_to_default(&env, found);
+        let after = self.decide(Vec::new(), needs, default).await?;
         Ok(Verdict::change(diff(&Value::Object(before), &Value::Object(after))))
     }
 
@@ -128,17 +135,13 @@ impl Call<'_> {
         let new: A = read(self.object()?, env.version)?;
         let old: Option<A> = self.request.old_object.and_then(|old| read(old, env.version).ok());
         let old = old.as_ref();
-        let mut found = Lookups {
-            template: self.check_templates(&new, old).await?,
-            ..Lookups::default()
+        let template_errors = self.check_templates(&new, old).await?;
+        let needs = |found: &Lookups| new.needs_to_validate(old, &env, found);
+        let validate = |found: &Lookups| match old {
+            Some(old) => new.validate_update(old, &env, found),
+            None => new.validate(&env, found),
         };
-        self.look_up(&mut found, |found| new.needs_to_validate(old, &env, found))
-            .await;
-        let verdict = match old {
-            Some(old) => new.validate_update(old, &env, &found),
-            None => new.validate(&env, &found),
-        };
-        verdict.map_err(|refusal| self.refused(refusal))
+        self.decide(template_errors, needs, validate).await
     }
 
     async fn check_templates<A: Admit>(&self, new: &A, old: Option<&A>) -> Result<Vec<FieldError>, Verdict> {
@@ -159,16 +162,43 @@ impl Call<'_> {
         Ok(errors)
     }
 
-    async fn look_up(&self, found: &mut Lookups, needs: impl Fn(&Lookups) -> Needs) {
-        for _ in 0..ROUNDS {
-            let missing = found.missing(needs(found));
-            if missing.is_empty() {
-                return;
+    /// Decides by what the cache has, and once more by what the API server says before a refusal.
+    async fn decide<T>(
+        &self,
+        template_errors: Vec<FieldError>,
+        needs: impl Fn(&Lookups) -> Needs,
+        decide: impl Fn(&Lookups) -> Result<T, Refusal>,
+    ) -> Result<T, Verdict> {
+        let mut freshness = Freshness::Cached;
+        loop {
+            let found = self.look_up(template_errors.clone(), &needs, freshness).await;
+            match decide(&found.lookups) {
+                Err(_) if found.is_cached => freshness = Freshness::Live,
+                decided => return decided.map_err(|refusal| self.refused(refusal)),
             }
-            let new = self.context.lookup.look_up(&self.request.namespace, missing).await;
-            found.pods.extend(new.pods);
-            found.objects.extend(new.objects);
         }
+    }
+
+    async fn look_up(
+        &self,
+        template: Vec<FieldError>,
+        needs: impl Fn(&Lookups) -> Needs,
+        freshness: Freshness,
+    ) -> Found {
+        let mut found = Found::default();
+        found.lookups.template = template;
+        for _ in 0..ROUNDS {
+            let missing = found.lookups.missing(needs(&found.lookups));
+            if missing.is_empty() {
+                break;
+            }
+            let namespace = &self.request.namespace;
+            let new = self.context.lookup.look_up(namespace, missing, freshness).await;
+            found.lookups.pods.extend(new.lookups.pods);
+            found.lookups.objects.extend(new.lookups.objects);
+            found.is_cached |= new.is_cached && freshness == Freshness::Cached;
+        }
+        found
     }
 
     fn protect<A: Admit>(&self) -> Verdict {

@@ -10,7 +10,7 @@ mod builtin;
 mod derived;
 mod ours;
 
-pub use derived::{Configuration, Installation, Rule, Webhook, controllers, live_paths, rules, webhooks};
+pub use derived::{Configuration, Installation, Rule, Webhook, controllers, live_paths, reads, rules, webhooks};
 
 use crate::{Context, Request, Verdict};
 use futures::future::BoxFuture;
@@ -18,6 +18,7 @@ use kruise_api::{
     gates::{Gate, Gates},
     registry::{Conversion, KindInfo},
 };
+use kruise_runtime::cache::Stores;
 use std::fmt;
 
 /// Every kind and every built-in resource that we know.
@@ -133,7 +134,12 @@ pub struct Hook {
     pub live: Live,
     pub reach: Reach,
     pub handler: Handler,
+    /// What the handler reads from the cache; readiness waits for it.
+    pub reads: &'static [Reads],
 }
+
+/// Returns the name of a kind that is read while its first list is not complete: `Stores::pending::<Pod>`.
+pub type Reads = fn(&Stores) -> Option<String>;
 
 /// One entry of a webhook configuration.
 #[derive(Debug, Clone, Copy)]

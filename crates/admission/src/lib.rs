@@ -26,7 +26,7 @@ mod templates;
 mod verdict;
 
 pub use alone::Alone;
-pub use look_up::{ApiServer, LookUp};
+pub use look_up::{Cluster, Found, Freshness, LookUp};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};
@@ -36,11 +36,12 @@ pub use verdict::Verdict;
 use certificate_reconciler::{CertificateReconciler, Progress};
 use dispatch::Dispatch;
 use kruise_api::gates::Gates;
+use kruise_runtime::cache::Stores;
 use kube::Client;
 use metrics::Metrics;
 use prometheus::Registry;
 use server::{DrainOptions, Limits, Running, Server, ServingCertificate};
-use std::{io, sync::Arc, time::Duration};
+use std::{fmt, io, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
     task::{JoinError, JoinHandle},
@@ -54,6 +55,8 @@ pub struct Context {
     pub gates: Gates,
     pub templates: Templates,
     pub lookup: Arc<dyn LookUp>,
+    /// The cache of the process, for handlers that read more of it than a few objects. A store may not be complete yet: [`Stores::synced`].
+    pub stores: Stores,
 }
 
 impl Context {
@@ -62,7 +65,17 @@ impl Context {
         Self {
             gates,
             templates: Templates::new(client.clone(), gates, allow_privileged, checks),
-            lookup: Arc::new(ApiServer(client)),
+            lookup: Arc::new(Cluster::new(client, Stores::default())),
+            stores: Stores::default(),
+        }
+    }
+
+    /// Reads the cache of the process, too.
+    fn with_stores(self, client: Client, stores: Stores) -> Self {
+        Self {
+            lookup: Arc::new(Cluster::new(client, stores.clone())),
+            stores,
+            ..self
         }
     }
 }
@@ -82,6 +95,24 @@ pub enum AdmissionError {
     Ended { task: &'static str, reason: String },
 }
 
+/// What admission works with.
+pub struct Dependencies {
+    pub client: Client,
+    /// The cache of the process. It need not be complete, nor is it waited for: listing objects of an older version needs our own conversion.
+    pub stores: Stores,
+    pub gates: Gates,
+    pub registry: Registry,
+    pub readiness: Readiness,
+}
+
+impl fmt::Debug for Dependencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dependencies")
+            .field("stores", &self.stores)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Admission at work.
 #[derive(Debug)]
 pub struct Admission {
@@ -95,14 +126,20 @@ impl Admission {
     /// Takes the port, sees to certificates and webhook configurations, and answers. Returns when the API server can call us.
     pub async fn start(
         settings: Settings,
-        client: Client,
-        gates: Gates,
-        registry: &Registry,
-        readiness: Readiness,
+        given: Dependencies,
         stop: CancellationToken,
     ) -> Result<Self, AdmissionError> {
-        let metrics = Metrics::register(registry)?;
-        let context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics);
+        let Dependencies {
+            client,
+            stores,
+            gates,
+            registry,
+            readiness,
+        } = given;
+        let metrics = Metrics::register(&registry)?;
+        readiness.wait_for(descriptor::reads(), stores.clone());
+        let context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics)
+            .with_stores(client.clone(), stores);
         let dispatch = Arc::new(Dispatch::new(descriptor::descriptors(), context, metrics.clone()));
         let certificate = Arc::new(ServingCertificate::default());
         let port = settings.port;

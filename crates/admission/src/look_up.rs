@@ -1,19 +1,23 @@
 //! Objects that rules have to know of, looked up in the cluster.
+//!
+//! The cache of the process is asked first, where it has been listed and knows an object. It may be behind what a user has seen, so nobody is refused for
+//! what it says or lacks: the API server is asked about what the cache does not know, and about all before a refusal ([`Freshness::Live`]).
 
 use crate::find_pods;
-use futures::{
-    StreamExt as _,
-    future::BoxFuture,
-    stream::{self},
-};
+use futures::{StreamExt as _, future::BoxFuture, stream};
+use kruise_api::pod::Pod;
 use kruise_core::{
-    admission::{Lookups, Needs, ObjectRef},
+    admission::{Lookups, NamedPod, Needs, ObjectRef},
     shared::validate::label::subdomain_faults,
 };
-use kruise_runtime::error::Error;
+use kruise_runtime::{cache::Stores, error::Error};
 use kube::{Api, Client, api::DynamicObject, core::ApiResource};
 use serde_json::Value;
-use std::{fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 use tokio::time::timeout;
 
 /// How long one object may take.
@@ -21,40 +25,95 @@ const DEADLINE: Duration = Duration::from_secs(3);
 /// Objects that are asked for at the same time.
 const AT_ONCE: usize = 16;
 
-/// Where objects are looked up.
-pub trait LookUp: fmt::Debug + Send + Sync {
-    /// Looks up objects; those that have a namespace are in this one.
-    fn look_up<'a>(&'a self, namespace: &'a str, needs: Needs) -> BoxFuture<'a, Lookups>;
+/// How new has to be what is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// The cache will do where it knows an object.
+    Cached,
+    /// As the API server has it now.
+    Live,
 }
 
-/// Asks the API server: its answer is true now, where a cache may not have seen what a user has.
-pub struct ApiServer(pub Client);
+/// What was looked up.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub lookups: Lookups,
+    /// Whether some of it is from the cache.
+    pub is_cached: bool,
+}
 
-impl fmt::Debug for ApiServer {
+/// Where objects are looked up.
+pub trait LookUp: fmt::Debug + Send + Sync {
+    /// Looks up objects; those that have a namespace are in this one. [`Needs::objects`] are always live.
+    fn look_up<'a>(&'a self, namespace: &'a str, needs: Needs, freshness: Freshness) -> BoxFuture<'a, Found>;
+}
+
+/// The cluster, by way of the cache and the API server.
+pub struct Cluster {
+    client: Client,
+    stores: Stores,
+}
+
+impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ApiServer")
+        f.debug_struct("Cluster")
+            .field("stores", &self.stores)
+            .finish_non_exhaustive()
     }
 }
 
-impl LookUp for ApiServer {
-    fn look_up<'a>(&'a self, namespace: &'a str, needs: Needs) -> BoxFuture<'a, Lookups> {
+impl LookUp for Cluster {
+    fn look_up<'a>(&'a self, namespace: &'a str, needs: Needs, freshness: Freshness) -> BoxFuture<'a, Found> {
         let objects = stream::iter(needs.objects).map(async move |object| {
             let found = self.get(namespace, &object).await;
             (object, found)
         });
         Box::pin(async move {
-            Lookups {
-                pods: find_pods::find(&self.0, namespace, needs.pods).await,
-                objects: objects.buffer_unordered(AT_ONCE).collect().await,
-                ..Lookups::default()
+            let mut pods = match freshness {
+                Freshness::Cached => self.cached_pods(namespace, &needs.pods),
+                Freshness::Live => BTreeMap::new(),
+            };
+            let is_cached = !pods.is_empty();
+            let unknown: BTreeSet<String> = needs.pods.into_iter().filter(|name| !pods.contains_key(name)).collect();
+            if !unknown.is_empty() {
+                pods.extend(find_pods::find(&self.client, namespace, unknown).await);
+            }
+            let objects = objects.buffer_unordered(AT_ONCE).collect().await;
+            Found {
+                lookups: Lookups {
+                    pods,
+                    objects,
+                    ..Lookups::default()
+                },
+                is_cached,
             }
         })
     }
 }
 
-impl ApiServer {
+impl Cluster {
+    /// The cluster; without stores the API server alone is asked.
+    pub fn new(client: Client, stores: Stores) -> Self {
+        Self { client, stores }
+    }
+
+    fn cached_pods(&self, namespace: &str, names: &BTreeSet<String>) -> BTreeMap<String, NamedPod> {
+        let Some(store) = self.stores.synced::<Pod>() else {
+            return BTreeMap::new();
+        };
+        let known = names.iter().filter_map(|name| {
+            let pod = store.get(namespace, name)?;
+            let found = NamedPod::Found {
+                controller: pod.metadata.controller().map(|owner| owner.uid.to_string()),
+                is_being_deleted: pod.metadata.is_deleting(),
+            };
+            Some((name.clone(), found))
+        });
+        known.collect()
+    }
+
     async fn get(&self, namespace: &str, object: &ObjectRef) -> Result<Option<Value>, String> {
-        let client = self.0.clone();
+        let client = self.client.clone();
         let (api, name): (Api<DynamicObject>, _) = match object {
             ObjectRef::Pod(name) => {
                 let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
@@ -78,3 +137,6 @@ impl ApiServer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ use kruise_api::{
 };
 use kruise_runtime::{
     admin::Plans,
-    cache::{Cache, CacheOptions, Store},
+    cache::{Cache, CacheOptions, Store, Stores},
     client::ServerVersion,
     controller::{Controller, ControllerMetrics},
     events::{self, EventWriter, Recorder},
@@ -34,12 +34,7 @@ use kruise_runtime::{
 };
 use kube::Client;
 use prometheus::{IntCounterVec, Opts, Registry};
-use std::{
-    any::{Any, TypeId},
-    collections::HashMap,
-    fmt,
-    sync::Arc,
-};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 /// Everything that controllers share.
 pub struct Platform {
@@ -47,7 +42,7 @@ pub struct Platform {
     server: ServerVersion,
     client: Client,
     cache: Cache,
-    stores: HashMap<TypeId, Box<dyn Any + Send>>,
+    stores: Stores,
     metadata_stores: HashMap<&'static Resource, Store<PartialObject>>,
     plans: Plans,
     writer: Writer,
@@ -94,7 +89,7 @@ impl Platform {
             server,
             client: client.clone(),
             cache: Cache::new(client.clone(), options, registry)?,
-            stores: HashMap::new(),
+            stores: Stores::default(),
             metadata_stores: HashMap::new(),
             plans,
             writer: Writer::new(client, leadership, rated, writes.clone()),
@@ -119,13 +114,17 @@ impl Platform {
 
     /// The objects of a kind, which is watched from now on. Whoever asks gets the same store.
     pub fn store<K: Watched>(&mut self) -> Store<K> {
-        let known = self.stores.get(&TypeId::of::<K>());
-        if let Some(store) = known.and_then(|store| store.downcast_ref::<Store<K>>()) {
-            return store.clone();
+        if let Some(store) = self.stores.get() {
+            return store;
         }
         let store = self.cache.watch(K::kind(&self.settings));
-        self.stores.insert(TypeId::of::<K>(), Box::new(store.clone()));
+        self.stores.insert(store.clone());
         store
+    }
+
+    /// Returns the stores that were asked for so far, for admission.
+    pub fn stores(&self) -> Stores {
+        self.stores.clone()
     }
 
     /// The objects of a kind of which only the metadata is read; it is watched from now on.

@@ -2,7 +2,7 @@
 //!
 //! 1. Listen: an address that is taken ends the process at once; only the profiler's may fail.
 //! 2. Open the record of refused deletions.
-//! 3. Serve health and metrics. Readiness waits for the webhooks; a cache that does not hear of the API server for minutes is unhealthy.
+//! 3. Serve health and metrics. Readiness waits for the webhooks, and for a while for what they read from the cache; a cache that does not hear of the API server for minutes is unhealthy.
 //! 4. Reach the API server and read its version and those of our kinds; failing that ends the process.
 //! 5. Declare what is watched, and fill the cache. Every replica does, so that a standby can take over at once.
 //! 6. Start admission. Not before its certificates are handed out does the process go on, and not getting there in time ends it. It does not wait for the
@@ -17,7 +17,7 @@ mod leading;
 use crate::{Settings, audit::AuditLog, configuration, controllers, platform::Platform};
 use anyhow::Result;
 use endpoints::Endpoints;
-use kruise_admission::{Admission, AdmissionError, Readiness};
+use kruise_admission::{Admission, AdmissionError, Dependencies, Readiness};
 use kruise_api::names::component::MANAGER_USER_AGENT;
 use kruise_runtime::{
     client, metrics,
@@ -71,6 +71,7 @@ pub async fn run_through(
     leading.record_events(platform.recorder());
     configuration::watch(&mut platform, &registry)?;
     let handles = controllers::build(&mut platform);
+    let stores = platform.stores();
     let cache = platform.into_cache();
     let synced = cache.syncing();
     // Set once, here.
@@ -82,8 +83,14 @@ pub async fn run_through(
         Ok::<_, Infallible>(())
     });
 
-    let (gates, started) = (settings.gates, settings.admission());
-    match Admission::start(started, api, gates, &registry, readiness, stop.clone()).await {
+    let given = Dependencies {
+        client: api,
+        stores,
+        gates: settings.gates,
+        registry,
+        readiness,
+    };
+    match Admission::start(settings.admission(), given, stop.clone()).await {
         Ok(admission) => tasks.spawn("admission", admission.wait()),
         Err(AdmissionError::Stopped) => return Ok(tasks.run(GRACE).await?),
         Err(error) => return Err(error.into()),

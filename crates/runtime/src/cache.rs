@@ -50,6 +50,7 @@ mod metrics;
 mod page;
 mod reflect;
 mod store;
+mod stores;
 mod sync;
 mod table;
 mod unreadable;
@@ -67,6 +68,7 @@ pub use contact::Contact;
 pub use index::{Index, Keys, uid_key};
 pub use kind::{Kind, Named, Version};
 pub use store::{Change, Event, Origin, Position, Store};
+pub use stores::Stores;
 pub use sync::{NotSynced, SyncState, Syncing};
 
 use contact::LastHeard;

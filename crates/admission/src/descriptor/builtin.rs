@@ -20,6 +20,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             live: Live::GatedAndServed(Gate::PodWebhook, &sidecarset::KIND),
             reach: Reach::Pods,
             handler: Handler::Now(pods::mutate),
+            reads: &[],
         }),
         validate: Some(Hook {
             path: "/validate-pod",
@@ -34,6 +35,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             live: Live::GatedAndServed(Gate::PodWebhook, &podunavailablebudget::KIND),
             reach: Reach::Pods,
             handler: Handler::NotBuilt,
+            reads: &[],
         }),
         controllers: &[
             built(fixed(controller::POD_READINESS, 3)),
@@ -274,5 +276,6 @@ const fn protection(path: &'static str, entries: &'static [Entry]) -> Hook {
         live: Live::Always,
         reach: Reach::Protected,
         handler: Handler::NotBuilt,
+        reads: &[],
     }
 }

@@ -1,6 +1,6 @@
 //! What follows from the descriptors.
 
-use super::{Controller, Descriptor, Entry, Grant, Hook, NeededBy, Reach, Scope, descriptors};
+use super::{Controller, Descriptor, Entry, Grant, Hook, NeededBy, Reach, Reads, Scope, descriptors};
 use kruise_api::{
     gates::{Gate, Gates},
     names::{label, object},
@@ -124,6 +124,12 @@ pub fn live_paths(gates: Gates, served: impl Fn(&str) -> bool) -> BTreeSet<&'sta
         .filter(|hook| hook.live.is_live(gates, &served))
         .flat_map(|hook| std::iter::once(hook.path).chain(hook.alias))
         .collect()
+}
+
+/// What handlers read from the cache.
+pub fn reads() -> Vec<Reads> {
+    let hooks = descriptors().flat_map(|descriptor| descriptor.mutate.iter().chain(&descriptor.validate));
+    hooks.flat_map(|hook| hook.reads).copied().collect()
 }
 
 /// All controllers of the manager.

@@ -9,10 +9,11 @@ use crate::admit;
 use kruise_api::{
     advancedcronjob, broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob, gates::Gate,
     imagelistpulljob, imagepulljob, names::component::controller, nodeimage, nodepodprobe, persistentpodstate,
-    podprobemarker, podunavailablebudget, registry::KindInfo, resourcedistribution, sidecarset, statefulset,
+    pod::Pod, podprobemarker, podunavailablebudget, registry::KindInfo, resourcedistribution, sidecarset, statefulset,
     uniteddeployment, workloadspread,
 };
 use kruise_core as core;
+use kruise_runtime::cache::Stores;
 
 pub(super) const KINDS: &[Descriptor] = &[
     Descriptor {
@@ -54,6 +55,7 @@ pub(super) const KINDS: &[Descriptor] = &[
         }),
         validate: Some(Hook {
             handler: Handler::Later(admit::validate::<core::cloneset::version::Submitted>),
+            reads: &[Stores::pending::<Pod>],
             ..hook(
                 "/validate-apps-kruise-io-cloneset",
                 Some("/validate-apps-kruise-io-v1alpha1-cloneset"),
@@ -362,6 +364,7 @@ const fn hook(path: &'static str, alias: Option<&'static str>, entries: &'static
         live: Live::Always,
         reach: Reach::All,
         handler: Handler::NotBuilt,
+        reads: &[],
     }
 }
 

@@ -18,6 +18,7 @@ const fn hook(path: &'static str, handler: Handler) -> Hook {
         live: Live::Always,
         reach: Reach::All,
         handler,
+        reads: &[],
     }
 }
 

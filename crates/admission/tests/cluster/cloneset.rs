@@ -3,9 +3,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use kruise_admission::{ApiServer, LookUp as _};
+use kruise_admission::{Cluster, Freshness, LookUp as _};
 use kruise_api::gates::{Gate, Gates};
 use kruise_core::admission::{NamedPod, Needs};
+use kruise_runtime::cache::Stores;
 use kruise_testkit::{
     builders::{Fixture as _, pod},
     eventually::{eventually, run_test},
@@ -272,7 +273,7 @@ fn given_many_named_pods_then_they_are_looked_up_in_one_list() {
         for name in ["a", "b"] {
             pods.create(&PostParams::default(), &pod(name).build()).await.unwrap();
         }
-        let server = ApiServer(client);
+        let cluster = Cluster::new(client, Stores::default());
         let unowned = NamedPod::Found {
             controller: None,
             is_being_deleted: false,
@@ -286,7 +287,11 @@ fn given_many_named_pods_then_they_are_looked_up_in_one_list() {
                 pods: all.iter().map(|name| (*name).to_owned()).collect(),
                 ..Needs::default()
             };
-            let found = server.look_up(namespace.name(), needs).await.pods;
+            let found = cluster
+                .look_up(namespace.name(), needs, Freshness::Cached)
+                .await
+                .lookups
+                .pods;
             assert_eq!(found.keys().map(String::as_str).collect::<BTreeSet<_>>(), all);
             for (name, pod) in found {
                 let expected = if name.len() == 1 { &unowned } else { &NamedPod::Missing };

@@ -13,10 +13,11 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kruise_admission::{
-    Admission, AdmissionError, CertStore, Readiness, Settings,
+    Admission, AdmissionError, CertStore, Dependencies, Readiness, Settings,
     descriptor::{self, Configuration, webhooks},
 };
 use kruise_api::gates::Gates;
+use kruise_runtime::cache::Stores;
 use kruise_testkit::{
     builders::{Fixture as _, cloneset, pod},
     cluster,
@@ -213,15 +214,14 @@ impl Installation {
 
     pub(super) async fn start_with(&self, settings: Settings, gates: Gates) -> Result<Manager, AdmissionError> {
         let (readiness, registry, stop) = (Readiness::default(), Registry::new(), CancellationToken::new());
-        let admission = Admission::start(
-            settings,
-            self.client.clone(),
+        let given = Dependencies {
+            client: self.client.clone(),
+            stores: Stores::default(),
             gates,
-            &registry,
-            readiness.clone(),
-            stop.clone(),
-        )
-        .await?;
+            registry: registry.clone(),
+            readiness: readiness.clone(),
+        };
+        let admission = Admission::start(settings, given, stop.clone()).await?;
         Ok(Manager {
             admission,
             readiness,

@@ -3,23 +3,27 @@ use kruise_api::gates::Gate;
 use kruise_core::{admission::NamedPod, cloneset::version::Submitted};
 use serde_json::json;
 
-/// Every Pod belongs to the CloneSet with UID `u`, but for `foreign`.
+/// Every Pod belongs to the CloneSet with UID `u`, but for `foreign`; the cache does not know that yet of `adopted`.
 #[derive(Debug)]
 struct Cluster;
 
 impl LookUp for Cluster {
-    fn look_up<'a>(&'a self, _: &'a str, needs: Needs) -> BoxFuture<'a, Lookups> {
-        let found = |name: String| {
+    fn look_up<'a>(&'a self, _: &'a str, needs: Needs, freshness: Freshness) -> BoxFuture<'a, Found> {
+        let is_cached = freshness == Freshness::Cached;
+        let found = move |name: String| {
             let pod = NamedPod::Found {
-                controller: (name != "foreign").then(|| "u".to_owned()),
+                controller: (name != "foreign" && !(is_cached && name == "adopted")).then(|| "u".to_owned()),
                 is_being_deleted: false,
             };
             (name, pod)
         };
         Box::pin(async move {
-            Lookups {
-                pods: needs.pods.into_iter().map(found).collect(),
-                ..Lookups::default()
+            Found {
+                lookups: Lookups {
+                    pods: needs.pods.into_iter().map(found).collect(),
+                    ..Lookups::default()
+                },
+                is_cached,
             }
         })
     }
@@ -139,6 +143,14 @@ async fn given_broken_rules_then_all_of_them_are_told() {
         assert!(message.contains(part), "{part} is not in {message}");
     }
     assert!(!message.contains("web-1"), "{message}");
+}
+
+#[tokio::test]
+async fn given_a_cache_that_is_behind_then_nobody_is_refused_for_it() {
+    let old = admit("v1alpha1", "CREATE", &cloneset("v1alpha1"), None).await.unwrap();
+    let mut new = old.clone();
+    new["spec"]["scaleStrategy"] = json!({"podsToDelete": ["web-1", "adopted"]});
+    admit("v1alpha1", "UPDATE", &new, Some(&old)).await.unwrap();
 }
 
 #[tokio::test]

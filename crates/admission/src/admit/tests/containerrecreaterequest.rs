@@ -8,7 +8,7 @@ use serde_json::json;
 struct Cluster;
 
 impl LookUp for Cluster {
-    fn look_up<'a>(&'a self, namespace: &'a str, needs: Needs) -> BoxFuture<'a, Lookups> {
+    fn look_up<'a>(&'a self, namespace: &'a str, needs: Needs, _: Freshness) -> BoxFuture<'a, Found> {
         let find = move |object: ObjectRef| {
             let found = match &object {
                 ObjectRef::Pod(name) => pod(namespace, name),
@@ -17,9 +17,12 @@ impl LookUp for Cluster {
             (object, found)
         };
         Box::pin(async move {
-            Lookups {
-                objects: needs.objects.into_iter().map(find).collect(),
-                ..Lookups::default()
+            Found {
+                lookups: Lookups {
+                    objects: needs.objects.into_iter().map(find).collect(),
+                    ..Lookups::default()
+                },
+                is_cached: false,
             }
         })
     }

@@ -222,6 +222,7 @@ static GATED: [Descriptor; 1] = [Descriptor {
         live: Live::Always,
         reach: Reach::All,
         handler: Handler::Now(wait_for_the_gate),
+        reads: &[],
     }),
     validate: None,
     gates: Needs::Nothing,
