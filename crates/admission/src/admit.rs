@@ -7,7 +7,7 @@
 //! - Pod templates are checked by the API server ([`crate::Templates`]). One that it cannot even read is answered 400.
 //! - Other objects are looked up in the cache where it has them ([`crate::LookUp`]). It may be behind: before a request is refused for what the cache says, the
 //!   API server is asked.
-//! - A protected deletion is answered 403. Nobody is kept from deleting what cannot be read.
+//! - A protected deletion is answered 403 and written down ([`crate::AuditLog`]). Nobody is kept from deleting what cannot be read.
 
 use crate::{
     Context, Request, TemplateCheck, Verdict,
@@ -60,7 +60,7 @@ pub(crate) fn validate<'a, A: Admit>(
     };
     Box::pin(async move {
         if call.is_ours() && request.operation == "DELETE" {
-            return call.protect::<A>();
+            return call.protect::<A>().await;
         }
         if !call.is_write() || is_release(request) {
             return Verdict::allow();
@@ -201,14 +201,18 @@ impl Call<'_> {
         found
     }
 
-    fn protect<A: Admit>(&self) -> Verdict {
+    async fn protect<A: Admit>(&self) -> Verdict {
         let old = self.env().ok().and_then(|env| {
             let old = self.request.old_object?;
             read::<A>(old, env.version).ok()
         });
         match old.and_then(|old| old.refuse_deletion(self.context.gates)) {
             None => Verdict::allow(),
-            Some(reason) => Verdict::refuse(403, reason),
+            Some(reason) => {
+                let kind = self.descriptor.resource.kind();
+                self.context.audit.deletion_refused(kind, self.request).await;
+                Verdict::refuse(403, reason)
+            }
         }
     }
 

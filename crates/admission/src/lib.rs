@@ -5,6 +5,7 @@
 
 mod admit;
 mod alone;
+mod audit;
 mod certificate_reconciler;
 mod certificates;
 mod configurations;
@@ -26,6 +27,7 @@ mod templates;
 mod verdict;
 
 pub use alone::Alone;
+pub use audit::{AuditError, AuditLog};
 pub use look_up::{Cluster, Found, Freshness, LookUp};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
@@ -33,6 +35,7 @@ pub use settings::{CertStore, Settings};
 pub use templates::{TemplateCheck, Templates, Unchecked};
 pub use verdict::Verdict;
 
+use audit::Audit;
 use certificate_reconciler::{CertificateReconciler, Progress};
 use dispatch::Dispatch;
 use kruise_api::gates::Gates;
@@ -57,6 +60,7 @@ pub struct Context {
     pub lookup: Arc<dyn LookUp>,
     /// The cache of the process, for handlers that read more of it than a few objects. A store may not be complete yet: [`Stores::synced`].
     pub stores: Stores,
+    audit: Audit,
 }
 
 impl Context {
@@ -67,7 +71,17 @@ impl Context {
             templates: Templates::new(client.clone(), gates, allow_privileged, checks),
             lookup: Arc::new(Cluster::new(client, Stores::default())),
             stores: Stores::default(),
+            audit: Audit {
+                log: None,
+                workloads: metrics.protected_workloads.clone(),
+            },
         }
+    }
+
+    /// Writes refused deletions down.
+    fn with_audit_log(mut self, log: AuditLog) -> Self {
+        self.audit.log = Some(Arc::new(log));
+        self
     }
 
     /// Reads the cache of the process, too.
@@ -100,6 +114,8 @@ pub struct Dependencies {
     pub client: Client,
     /// The cache of the process. It need not be complete, nor is it waited for: listing objects of an older version needs our own conversion.
     pub stores: Stores,
+    /// Where refused deletions are written down.
+    pub audit: Option<AuditLog>,
     pub gates: Gates,
     pub registry: Registry,
     pub readiness: Readiness,
@@ -132,14 +148,18 @@ impl Admission {
         let Dependencies {
             client,
             stores,
+            audit,
             gates,
             registry,
             readiness,
         } = given;
         let metrics = Metrics::register(&registry)?;
         readiness.wait_for(descriptor::reads(), stores.clone());
-        let context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics)
+        let mut context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics)
             .with_stores(client.clone(), stores);
+        if let Some(log) = audit {
+            context = context.with_audit_log(log);
+        }
         let dispatch = Arc::new(Dispatch::new(descriptor::descriptors(), context, metrics.clone()));
         let certificate = Arc::new(ServingCertificate::default());
         let port = settings.port;

@@ -2,7 +2,7 @@
 
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-/// All of them. The names that begin with `controller_runtime` are the original's; dashboards know them.
+/// All of them. The names that begin with `controller_runtime` and `workload` are the original's; dashboards know them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     latency: HistogramVec,
@@ -15,6 +15,7 @@ pub(crate) struct Metrics {
     pub(crate) passes: IntCounterVec,
     pub(crate) repairs: IntCounterVec,
     pub(crate) template_checks: IntCounterVec,
+    pub(crate) protected_workloads: IntCounterVec,
 }
 
 impl Metrics {
@@ -70,6 +71,11 @@ impl Metrics {
                 "Templates that were checked: by the API server, from memory, or not at all because it could not be asked.",
                 &["result"],
             )?,
+            protected_workloads: counters(
+                "workload_deletion_protection",
+                "Deletions of workloads that were refused because they are protected.",
+                &["kind_namespace_name", "username"],
+            )?,
         };
         registry.register(Box::new(metrics.latency.clone()))?;
         registry.register(Box::new(metrics.in_flight.clone()))?;
@@ -82,6 +88,7 @@ impl Metrics {
             &metrics.passes,
             &metrics.repairs,
             &metrics.template_checks,
+            &metrics.protected_workloads,
         ] {
             registry.register(Box::new(counters.clone()))?;
         }

@@ -4,7 +4,6 @@
 //! [`controllers`], which are built from what [`platform`] gives them. [`run`] is its life from start to end.
 
 mod apply;
-pub mod audit;
 pub mod cli;
 pub mod configuration;
 pub mod controllers;

@@ -14,10 +14,10 @@
 mod endpoints;
 mod leading;
 
-use crate::{Settings, audit::AuditLog, configuration, controllers, platform::Platform};
+use crate::{Settings, configuration, controllers, platform::Platform};
 use anyhow::Result;
 use endpoints::Endpoints;
-use kruise_admission::{Admission, AdmissionError, Dependencies, Readiness};
+use kruise_admission::{Admission, AdmissionError, AuditLog, Dependencies, Readiness};
 use kruise_api::names::component::MANAGER_USER_AGENT;
 use kruise_runtime::{
     client, metrics,
@@ -47,7 +47,7 @@ pub async fn run_through(
     let settings = Arc::new(settings);
     announce(&settings);
     let endpoints = Endpoints::bind(&settings.flags.process).await?;
-    let _audit = AuditLog::open(&settings.flags.process.protection_log_path)?;
+    let audit = AuditLog::open(&settings.flags.process.protection_log_path)?;
     let registry = metrics::registry(MANAGER_USER_AGENT, env!("CARGO_PKG_VERSION"))?;
     let readiness = Readiness::default();
     let mut tasks = Tasks::new(stop.clone());
@@ -86,6 +86,7 @@ pub async fn run_through(
     let given = Dependencies {
         client: api,
         stores,
+        audit: Some(audit),
         gates: settings.gates,
         registry,
         readiness,

@@ -217,6 +217,7 @@ impl Installation {
         let given = Dependencies {
             client: self.client.clone(),
             stores: Stores::default(),
+            audit: None,
             gates,
             registry: registry.clone(),
             readiness: readiness.clone(),

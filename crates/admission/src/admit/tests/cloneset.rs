@@ -193,6 +193,26 @@ async fn given_deletions_then_protected_ones_are_refused_and_unreadable_ones_pas
 }
 
 #[tokio::test]
+async fn given_a_protected_deletion_then_it_is_written_down_with_who_wanted_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = context().with_audit_log(crate::AuditLog::open(folder.path()).unwrap());
+    let mut set = cloneset("v1alpha1");
+    for (protection, lines) in [("None", 0), ("Always", 1)] {
+        set["metadata"]["labels"] = json!({"policy.kruise.io/delete-protection": protection});
+        let text = review("v1alpha1", "DELETE", None, Some(&set));
+        validate(&serde_json::from_str(&text).unwrap(), &context).await;
+        let log = std::fs::read_to_string(folder.path().join("protection.log")).unwrap();
+        assert_eq!(log.lines().count(), lines, "{log}");
+        if lines > 0 {
+            assert!(
+                log.contains(r#""Kind":"CloneSet","Namespace":"ns","Name":"web""#),
+                "{log}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn given_other_operations_and_resources_then_they_pass() {
     let context = context();
     for request in [
