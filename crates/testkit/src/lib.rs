@@ -4,7 +4,8 @@
 //!   Its parts: [`network`], [`control_plane`], [`node`], [`registry`], and the [`process`] records that tie them together.
 //! - [`cluster`] gives a test its control plane, [`kubernetes`] and [`packages`] provide the programs, and
 //!   [`features`] tells what an older server lacks.
-//! - [`faults`] stands between a program under test and the API server and does what networks and servers do on bad days.
+//! - [`faults`] stands between a program under test and the API server and does what networks and servers do on bad days; [`torture`] says how many
+//!   of many bad days a run has.
 //! - [`storage`] gives claims their volumes.
 //! - [`sim`] gives Pods a life on simulated nodes; [`builders`], [`eventually`] and [`namespace`] are for the tests themselves.
 
@@ -34,3 +35,4 @@ pub mod registry;
 pub mod shell;
 pub mod sim;
 pub mod storage;
+pub mod torture;
