@@ -4,6 +4,7 @@
 mod node {
     pub(super) mod first_steps;
     pub(super) mod installation;
+    mod without_root;
 }
 
 use std::fs;
@@ -248,94 +249,6 @@ fn given_a_full_disk_then_up_says_where_and_how_much_is_missing() {
     assert!(
         !output.status.success() && said.contains("8 MiB are free") && said.contains("1024 MiB are needed"),
         "{said}"
-    );
-}
-
-#[test]
-fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_and_says_so() {
-    let home = tempfile::tempdir().unwrap();
-    let (programs, clone) = (home.path().join("programs"), home.path().join("clone"));
-    let cache = home.path().join(".cache/kruise-rs");
-    for folder in [&programs, &clone, &cache] {
-        fs::create_dir_all(folder).unwrap();
-    }
-    let copy = |from: PathBuf, to: &Path| {
-        let status = Command::new("cp").arg("-a").arg(&from).arg(to).status().unwrap();
-        assert!(status.success(), "cannot copy {}", from.display());
-    };
-    copy(paths::cache().unwrap().join("kubernetes"), &cache);
-    copy(paths::cache().unwrap().join("helm"), &cache);
-    for folder in ["charts", "docs"] {
-        copy(root().join(folder), &clone);
-    }
-    let beside = Path::new(env!("CARGO_BIN_EXE_xtask")).parent().unwrap();
-    for program in [
-        "xtask",
-        "kruise-manager",
-        "kruise-sim-nodes",
-        "kruise-local-storage",
-        "kubectl-kruise",
-    ] {
-        copy(beside.join(program), &programs);
-    }
-    assert!(
-        Command::new("chown")
-            .args(["-R", "65534:65534"])
-            .arg(home.path())
-            .status()
-            .unwrap()
-            .success()
-    );
-    let nobody = |script: &str| {
-        Command::new("setpriv")
-            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec", script])
-            .current_dir(home.path())
-            .env("HOME", home.path())
-            .env_remove("XDG_CACHE_HOME")
-            .env_remove("XDG_STATE_HOME")
-            .env("XTASK_ROOT", &clone)
-            // The programs lie there ready: what cargo would build is what was copied.
-            .env("CARGO", "true")
-            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
-            .output()
-            .unwrap()
-    };
-    let up = nobody("xtask up --name plain");
-    let refused = nobody("xtask up --name other --nodes 2");
-    let look = nobody(
-        "eval \"$(xtask env --name plain)\"; kubectl create deployment plain --image=nginx --replicas=4; \
-         kubectl rollout status deployment/plain --timeout=60s; kubectl get nodes; xtask status",
-    );
-    // What `up` says last can be typed as it is.
-    let first_steps = nobody(&format!(
-        "eval \"$(xtask env --name plain)\"; cd {}; {}",
-        clone.display(),
-        first_steps::proposed(&said(&up)).join("; ")
-    ));
-    let down = nobody("xtask down --name plain --purge; xtask status");
-    assert!(
-        up.status.success() && said(&up).contains("simulated nodes only"),
-        "{}",
-        said(&up)
-    );
-    assert!(
-        !refused.status.success() && said(&refused).contains("real nodes need root"),
-        "{}",
-        said(&refused)
-    );
-    assert!(
-        look.status.success()
-            && said(&look).contains("successfully rolled out")
-            && said(&look).contains("running manager"),
-        "{}",
-        said(&look)
-    );
-    assert!(first_steps.status.success(), "{}", said(&first_steps));
-    first_steps::were_an_update_in_place(&said(&first_steps));
-    assert!(
-        down.status.success() && said(&down).contains("no local clusters"),
-        "{}",
-        said(&down)
     );
 }
 
