@@ -297,9 +297,16 @@ pub(crate) fn check() -> Result<()> {
     shell::run(optimised()?.args(["bench", "--check"])).map(drop)
 }
 
+/// What has to be built before [`check`] can begin to measure, apart from the programs.
+pub(crate) fn build_command() -> Result<Command> {
+    let mut command = product::static_cargo("build", product::LOCAL)?;
+    command.args(["-p", "xtask"]);
+    Ok(command)
+}
+
 /// This program, compiled with optimisation: simulated nodes and load shall take as little as possible of the machine that is measured.
 fn optimised() -> Result<Command> {
-    let mut command = product::static_cargo("run", "local")?;
+    let mut command = product::static_cargo("run", product::LOCAL)?;
     command.args(["--quiet", "-p", "xtask", "--"]);
     Ok(command)
 }

@@ -19,6 +19,9 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("kruise-daemon", "kruise-daemon", "/kruise-daemon"),
 ];
 
+/// The profile of what the tests and `up` put into a local cluster.
+pub(crate) const LOCAL: &str = "local";
+
 /// What the chart calls the image.
 pub(crate) const REPOSITORY: &str = "kruise-rs/kruise-manager";
 
@@ -80,11 +83,22 @@ pub(crate) fn build(profile: &str, progress: &Progress) -> Result<Image> {
     Ok(Image::new(vec![layer.build()?], &json!({"Entrypoint": ["/manager"]})))
 }
 
-/// Builds static binaries; returns their paths in the order of [`PROGRAMS`].
-pub(crate) fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
+/// The arguments that name the packages of the programs.
+fn packages() -> Vec<&'static str> {
     let mut packages: Vec<&str> = PROGRAMS.iter().map(|(package, _, _)| *package).collect();
     packages.dedup();
-    let packages: Vec<&str> = packages.into_iter().flat_map(|package| ["-p", package]).collect();
+    packages.into_iter().flat_map(|package| ["-p", package]).collect()
+}
+
+/// What [`compile`] does, for those who do not ask how far it is.
+pub(crate) fn build_command(profile: &str) -> Result<Command> {
+    let mut command = static_cargo("build", profile)?;
+    command.args(packages());
+    Ok(command)
+}
+
+/// Builds static binaries; returns their paths in the order of [`PROGRAMS`].
+pub(crate) fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
     let dependencies = shell::run(
         cargo()
             .args([
@@ -97,12 +111,11 @@ pub(crate) fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
                 "{p}",
                 "--locked",
             ])
-            .args(&packages),
+            .args(packages()),
     )?;
     let total = dependencies.lines().map(str::trim_end).collect::<BTreeSet<_>>().len() as u64;
-    let mut child = static_cargo("build", profile)?
+    let mut child = build_command(profile)?
         .arg("--message-format=json-render-diagnostics")
-        .args(&packages)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -146,6 +159,24 @@ pub(crate) fn cargo() -> Command {
     command.current_dir(crate::root());
     as_by_hand(&mut command);
     command
+}
+
+/// The same command, behind everything else that runs on this machine.
+pub(crate) fn when_idle(command: &Command) -> Command {
+    let mut idle = Command::new("nice");
+    idle.args(["-n", "19"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        idle.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => idle.env(name, value),
+            None => idle.env_remove(name),
+        };
+    }
+    idle
 }
 
 /// Has a command run as if it were called by hand: what `cargo run` tells xtask about xtask itself would, in a cargo called from it, make

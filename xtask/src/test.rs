@@ -3,11 +3,18 @@
 //! | level | needs | what |
 //! |---|---|---|
 //! | unit | nothing | formatting, clippy, dependencies, generated files, the chart's rendering, unit, property and doc tests |
-//! | cluster | etcd, Chromium | test targets named `cluster` or `scenarios`, against a control plane shared by the run; `browser`: pages in a real browser; the budgets of the benchmark |
+//! | cluster | etcd, Chromium | test targets named `cluster`, `faults` or `scenarios_…`, against a control plane; `browser`: pages in a real browser; the budgets of the benchmark |
 //! | node | root | test targets named `node`, against three real nodes with the product installed |
+//! | torture | etcd | only on demand: test targets named `faults` once more, with every case of which the cluster level takes a sample |
+//!
+//! Test binaries run side by side, see [`lanes`]; the ten slowest tests are told at the end.
 
+mod ahead;
 mod binaries;
+mod checks;
 mod deny;
+mod lanes;
+mod times;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,17 +26,24 @@ use clap::ValueEnum;
 use kruise_testkit::cluster::{self, TestControlPlane};
 use kruise_testkit::control_plane;
 use kruise_testkit::progress::{Progress, seconds};
-use kruise_testkit::{features, kubernetes, node, shell};
+use kruise_testkit::{features, kubernetes, node, shell, torture};
 
 use crate::clusters::Named;
 use crate::{bench, product, up};
-use binaries::Binary;
+use ahead::Ahead;
+use binaries::{Binary, Outcome};
+use lanes::Lane;
+use times::Times;
+
+/// Control planes beside each other: with so many, two cores are busy, and nothing waits for them for long.
+const CONTROL_PLANES: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Level {
     Unit,
     Cluster,
     Node,
+    Torture,
 }
 
 #[derive(Debug, clap::Args)]
@@ -50,6 +64,7 @@ struct Totals {
     passed: usize,
     failed: usize,
     failures: Vec<Failure>,
+    times: Times,
 }
 
 /// The Kubernetes that the tests run on.
@@ -97,12 +112,39 @@ impl Totals {
             words: shell::tail(why, 24),
         });
     }
+
+    /// Takes in what a binary did.
+    fn add(&mut self, binary: &Binary, outcome: Outcome, whole: bool) {
+        let name = binary.to_string();
+        self.passed += outcome.passed;
+        self.failed += outcome.failed;
+        if whole {
+            self.times.add_binary(name.clone(), outcome.took);
+        }
+        if outcome.failed > 0 {
+            outcome.failed_tests().for_each(|test| println!("{test}"));
+            match log_of(&name, &outcome.output) {
+                Ok(log) => println!("all it said is in {}", log.display()),
+                Err(error) => println!("{}\nthis could not be kept: {error:#}", outcome.output),
+            }
+            self.failures.push(Failure {
+                name: name.clone(),
+                words: outcome.failures(),
+            });
+        }
+        for (test, time) in outcome.times {
+            self.times.add_test(format!("{name} {test}"), time);
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Instant::now();
     let progress = Progress::shown();
-    let mut totals = Totals::default();
+    let mut totals = Totals {
+        times: Times::read(),
+        ..Totals::default()
+    };
     let version = args.kubernetes.as_deref().map(kubernetes::full_version).transpose()?;
     let levels: BTreeSet<Level> = match args.level {
         Some(Level::Unit) if version.is_some() => bail!("the unit level needs no Kubernetes"),
@@ -111,19 +153,27 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => [Level::Unit, Level::Cluster, Level::Node].into(),
     };
     if levels.contains(&Level::Unit) && args.filter.is_none() {
-        checks(&mut totals, &progress)?;
+        checks::run(&mut totals, &progress)?;
     }
     let binaries = progress.step("Building the tests", binaries::build)?;
     let server = Server {
         left_out: tempfile::NamedTempFile::new()?,
         version: version.unwrap_or_else(|| kubernetes::DEFAULT_VERSION.to_owned()),
     };
+    // The budgets are those of the default version.
+    let measures = levels.contains(&Level::Cluster) && args.filter.is_none() && args.kubernetes.is_none();
+    let mut ahead = if measures { Ahead::begin() } else { Ahead::nothing() };
     for level in levels {
-        let wanted: Vec<&Binary> = binaries.iter().filter(|binary| binary.level == level).collect();
+        let mut wanted: Vec<&Binary> = binaries.iter().filter(|binary| binary.is_of(level)).collect();
+        wanted.sort_by_key(|binary| std::cmp::Reverse(totals.times.expected(&binary.to_string())));
         match level {
-            Level::Unit => unit_level(&wanted, args, &mut totals, &progress),
-            Level::Cluster => cluster_level(&wanted, args, &server, &mut totals, &progress)?,
-            Level::Node => node_level(&wanted, args, &server, &mut totals, &progress)?,
+            Level::Unit => unit_level(wanted, args, &mut totals, &progress),
+            Level::Cluster | Level::Torture => cluster_level(level, wanted, args, &server, &mut totals, &progress)?,
+            Level::Node => node_level(wanted, args, &server, &mut totals, &progress)?,
+        }
+        if level == Level::Cluster && measures {
+            ahead.end(&mut totals, &progress);
+            totals.check("cargo xtask bench --check", &progress, bench::check);
         }
     }
     if totals.passed + totals.failed == 0 {
@@ -133,6 +183,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("failed: {}\n{}", failure.name, failure.words);
     }
     server.tell_what_was_left_out()?;
+    totals.times.write()?;
+    println!("the slowest tests:");
+    totals.times.slowest().for_each(|line| println!("{line}"));
     println!("all done in {}", seconds(started.elapsed()));
     println!("{} passed, {} failed", totals.passed, totals.failed);
     if totals.failed > 0 {
@@ -141,40 +194,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn checks(totals: &mut Totals, progress: &Progress) -> Result<()> {
-    let cargo = |args: &[&str]| {
-        let mut command = product::cargo();
-        shell::run(command.args(args)).map(drop)
-    };
-    totals.check("cargo fmt", progress, || cargo(&["fmt", "--all", "--check"]));
-    totals.check("cargo clippy", progress, || {
-        cargo(&[
-            "clippy",
-            "--locked",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--",
-            "-D",
-            "warnings",
-        ])
-    });
-    deny::check(totals, progress)?;
-    totals.check("generated files", progress, crate::manifests::check_all);
-    let helm = kubernetes::helm(progress)?;
-    totals.check("helm lint", progress, || {
-        shell::run(
-            Command::new(helm)
-                .args(["lint", "--strict"])
-                .arg(crate::root().join("charts/kruise")),
-        )
-        .map(drop)
-    });
-    Ok(())
-}
-
-fn unit_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &Progress) {
-    run_all(wanted, args, &[], totals, progress);
+fn unit_level(wanted: Vec<&Binary>, args: &Args, totals: &mut Totals, progress: &Progress) {
+    let lanes = [Lane::with(&[]), Lane::with(&[])];
+    run_all("Unit tests", wanted, args, &lanes, totals, progress);
     if args.filter.is_none() {
         totals.check("doc tests", progress, || {
             let all = ["test", "--locked", "--workspace", "--all-features", "--doc"];
@@ -183,36 +205,51 @@ fn unit_level(wanted: &[&Binary], args: &Args, totals: &mut Totals, progress: &P
     }
 }
 
+/// Each lane has a control plane of its own: CRDs and webhook configurations belong to a whole cluster.
 fn cluster_level(
-    wanted: &[&Binary],
+    level: Level,
+    wanted: Vec<&Binary>,
     args: &Args,
     server: &Server,
     totals: &mut Totals,
     progress: &Progress,
 ) -> Result<()> {
-    {
-        let control_plane = TestControlPlane::of_version(&server.version, progress)?;
+    let count = CONTROL_PLANES.min(wanted.len());
+    let control_planes: Vec<TestControlPlane> = (0..count)
+        .map(|_| TestControlPlane::of_version(&server.version, progress))
+        .collect::<Result<_>>()?;
+    let lane = |control_plane: &TestControlPlane| {
         let kubeconfig = control_plane.kubeconfig().display().to_string();
-        let before = totals.failed;
-        let environment = [&server.environment()[..], &[(cluster::KUBECONFIG, &kubeconfig)]].concat();
-        run_all(wanted, args, &environment, totals, progress);
-        if totals.failed > before {
+        let own: &[(&str, &str)] = if level == Level::Torture {
+            &[(cluster::KUBECONFIG, &kubeconfig), (torture::TORTURE, "true")]
+        } else {
+            &[(cluster::KUBECONFIG, &kubeconfig)]
+        };
+        Lane::with(&[&server.environment()[..], own].concat())
+    };
+    let lanes: Vec<Lane> = control_planes.iter().map(lane).collect();
+    let before = totals.failed;
+    let title = if level == Level::Torture {
+        "Torture"
+    } else {
+        "Cluster tests"
+    };
+    run_all(title, wanted, args, &lanes, totals, progress);
+    if totals.failed > before {
+        for (number, control_plane) in control_planes.iter().enumerate() {
             for part in control_plane::PARTS {
-                if let Ok(log) = log_of(part, &control_plane.last_words(part)) {
+                if let Ok(log) = log_of(&format!("{part} {number}"), &control_plane.last_words(part)) {
                     println!("last words of {part} are in {}", log.display());
                 }
             }
         }
     }
-    // The budgets are those of the default version.
-    if args.filter.is_none() && args.kubernetes.is_none() {
-        totals.check("cargo xtask bench --check", progress, bench::check);
-    }
     Ok(())
 }
 
+/// The tests of xtask have clusters of their own. All others share three nodes, on which some end daemons and kubelets: those go one after the other.
 fn node_level(
-    wanted: &[&Binary],
+    wanted: Vec<&Binary>,
     args: &Args,
     server: &Server,
     totals: &mut Totals,
@@ -230,15 +267,13 @@ fn node_level(
     let brought = up::bring_up(&up::Args::for_test(&name, &server.version), progress);
     if let Ok(instance) = &brought {
         let kubeconfig = instance.kubeconfig().display().to_string();
-        // These tests mostly wait for kubelets, so more of them run at once than there are cores.
-        let own = [(cluster::NODES_KUBECONFIG, &*kubeconfig), ("RUST_TEST_THREADS", "24")];
-        run_all(
-            wanted,
-            args,
-            &[&server.environment()[..], &own].concat(),
-            totals,
-            progress,
-        );
+        let own = [(cluster::NODES_KUBECONFIG, &*kubeconfig)];
+        let lane = || Lane::with(&[&server.environment()[..], &own].concat());
+        let lanes = [
+            lane().only(Binary::has_clusters_of_its_own),
+            lane().only(|binary| !binary.has_clusters_of_its_own()),
+        ];
+        run_all("Node tests", wanted, args, &lanes, totals, progress);
     }
     // The guard takes the cluster down; it needs the lock that `brought` holds.
     let result = brought.map(drop);
@@ -263,28 +298,11 @@ fn guard(name: &str) -> Result<Child> {
     command.spawn().context("cannot start the guard of the test cluster")
 }
 
-fn run_all(wanted: &[&Binary], args: &Args, environment: &[(&str, &str)], totals: &mut Totals, progress: &Progress) {
-    for binary in wanted {
-        let name = binary.to_string();
-        let outcome = progress.step(&name, |_| {
-            let outcome = binary.run(args.filter.as_deref(), environment);
-            if outcome.failed > 0 { Err(outcome) } else { Ok(outcome) }
-        });
-        let outcome = outcome.unwrap_or_else(|failed| {
-            failed.failed_tests().for_each(|test| println!("{test}"));
-            match log_of(&name, &failed.output) {
-                Ok(log) => println!("all it said is in {}", log.display()),
-                Err(error) => println!("{}\nthis could not be kept: {error:#}", failed.output),
-            }
-            totals.failures.push(Failure {
-                name,
-                words: failed.failures(),
-            });
-            failed
-        });
-        totals.passed += outcome.passed;
-        totals.failed += outcome.failed;
-    }
+fn run_all(title: &str, wanted: Vec<&Binary>, args: &Args, lanes: &[Lane], totals: &mut Totals, progress: &Progress) {
+    let filter = args.filter.as_deref();
+    lanes::run(title, wanted, filter, lanes, progress, |binary, outcome| {
+        totals.add(binary, outcome, filter.is_none());
+    });
 }
 
 /// Keeps what a test binary said.
@@ -303,6 +321,7 @@ impl Level {
             Level::Unit => 8,
             Level::Cluster => 15,
             Level::Node => 20,
+            Level::Torture => 120,
         })
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn bring_up(args: &Args, progress: &Progress) -> Result<Instance> {
         simulate(&instance, args.sim, progress)?;
     }
     if instance.shape().is_some_and(|shape| shape.nodes > 0) {
-        let image = product::build("local", progress)?;
+        let image = product::build(product::LOCAL, progress)?;
         let tag = product::tag(&image);
         instance.registry().put(product::REPOSITORY, &tag, &image)?;
         let mut values = vec![

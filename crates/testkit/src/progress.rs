@@ -106,6 +106,13 @@ impl Step {
         }
     }
 
+    /// A line of its own while the step goes on.
+    pub fn say(&self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| eprintln!("{text}"));
+        }
+    }
+
     fn end(self, ok: bool) {
         self.bar.finish_and_clear();
         if !self.quiet {

@@ -109,7 +109,7 @@ fn ours(args: &Args, progress: &Progress) -> Result<PathBuf> {
         let folder = own.parent().map_or_else(PathBuf::new, Path::to_owned);
         return Ok(folder.join("kruise-manager"));
     }
-    let profile = if args.check { "local" } else { "release" };
+    let profile = if args.check { product::LOCAL } else { "release" };
     let programs = progress.step("Building the programs", |step| product::compile(profile, step))?;
     programs.into_iter().next().context("no manager was built")
 }

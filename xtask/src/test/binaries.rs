@@ -1,24 +1,32 @@
-//! The test binaries of the workspace: built together, run one by one, each with a deadline.
+//! The test binaries of the workspace: built together, each run with a deadline.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kruise_testkit::process::wait_until;
 use kruise_testkit::progress::Step;
-use kruise_testkit::shell;
+use kruise_testkit::{shell, torture};
 use serde_json::Value;
 
 use super::Level;
+use super::times::Ends;
 use crate::product;
+
+/// Test targets with matrices of faults.
+const FAULTS: &str = "faults";
+/// What the names of test targets begin with whose tests share a manager.
+const SCENARIOS: &str = "scenarios";
 
 /// One test binary.
 #[derive(Debug)]
 pub(super) struct Binary {
-    pub(super) level: Level,
+    level: Level,
     package: String,
     target: String,
     program: PathBuf,
@@ -31,6 +39,9 @@ pub(super) struct Outcome {
     pub(super) passed: usize,
     pub(super) failed: usize,
     pub(super) output: String,
+    pub(super) took: Duration,
+    /// What each test took.
+    pub(super) times: Vec<(String, Duration)>,
 }
 
 impl Outcome {
@@ -69,7 +80,7 @@ impl fmt::Display for Binary {
     }
 }
 
-/// Builds all test binaries, in the order in which they are to run.
+/// Builds all test binaries.
 pub(super) fn build(step: &Step) -> Result<Vec<Binary>> {
     let mut child = product::cargo()
         .args([
@@ -109,8 +120,9 @@ impl Binary {
         let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
         Some(Self {
             level: match target.as_str() {
-                "browser" | "cluster" | "scenarios" => Level::Cluster,
+                "browser" | "cluster" | FAULTS => Level::Cluster,
                 "node" => Level::Node,
+                other if other.starts_with(SCENARIOS) => Level::Cluster,
                 _ => Level::Unit,
             },
             package: folder.file_name()?.to_str()?.to_owned(),
@@ -120,24 +132,54 @@ impl Binary {
         })
     }
 
+    /// Whether a level runs it.
+    pub(super) fn is_of(&self, level: Level) -> bool {
+        self.level == level || (level == Level::Torture && self.target == FAULTS)
+    }
+
+    /// Whether it uses nothing that other binaries of its level share.
+    pub(super) fn has_clusters_of_its_own(&self) -> bool {
+        self.level == Level::Node && self.package == "xtask"
+    }
+
+    /// How many of its tests run at the same time.
+    fn threads(&self) -> usize {
+        if self.target.starts_with(SCENARIOS) {
+            return 12;
+        }
+        match self.level {
+            // They mostly wait for kubelets.
+            Level::Node => 24,
+            _ => available_parallelism().map_or(2, std::num::NonZero::get),
+        }
+    }
+
     /// Runs to the end or to the deadline. A binary that hangs, dies, switches tests off or has none has failed.
-    pub(super) fn run(&self, filter: Option<&str>, environment: &[(&str, &str)]) -> Outcome {
-        self.try_run(filter, environment).unwrap_or_else(|error| Outcome {
+    pub(super) fn run(&self, filter: Option<&str>, environment: &[(String, String)]) -> Outcome {
+        let began = Instant::now();
+        let mut outcome = self.try_run(filter, environment).unwrap_or_else(|error| Outcome {
             passed: 0,
             failed: 1,
             output: format!("{self}: {error:#}"),
-        })
+            took: Duration::ZERO,
+            times: Vec::new(),
+        });
+        outcome.took = began.elapsed();
+        outcome
     }
 
-    fn try_run(&self, filter: Option<&str>, environment: &[(&str, &str)]) -> Result<Outcome> {
+    fn try_run(&self, filter: Option<&str>, environment: &[(String, String)]) -> Result<Outcome> {
         let log = tempfile::NamedTempFile::new()?;
         let out = File::create(log.path())?;
         let mut command = Command::new(&self.program);
         // Some tests call cargo.
         product::as_by_hand(&mut command);
+        let deadline = self.deadline(environment);
+        let began = Instant::now();
         let mut child = command
             .args(filter)
-            .envs(environment.iter().copied())
+            .args(["--test-threads", &self.threads().to_string()])
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             // Where a test failed is in its message; a trace through the runtime only hides that.
             .env("RUST_BACKTRACE", "0")
             .current_dir(&self.folder)
@@ -145,7 +187,12 @@ impl Binary {
             .stdout(out.try_clone()?)
             .stderr(out)
             .spawn()?;
-        let ended = wait_until(self.level.deadline(), || !matches!(child.try_wait(), Ok(None)));
+        let mut ends = Ends::default();
+        let ended = wait_until(deadline, || {
+            let ended = !matches!(child.try_wait(), Ok(None));
+            ends.look(&std::fs::read(log.path()).unwrap_or_default(), began.elapsed());
+            ended
+        });
         if !ended {
             child.kill()?;
         }
@@ -153,8 +200,7 @@ impl Binary {
         let output = String::from_utf8_lossy(&std::fs::read(log.path())?).into_owned();
         if !ended {
             bail!(
-                "hung for {:?} and was ended; its last words:\n{}",
-                self.level.deadline(),
+                "hung for {deadline:?} and was ended; its last words:\n{}",
                 shell::tail(&output, 60)
             );
         }
@@ -162,7 +208,19 @@ impl Binary {
         if !status.success() && failed == 0 {
             bail!("ended with {status}:\n{}", shell::tail(&output, 60));
         }
-        Ok(Outcome { passed, failed, output })
+        Ok(Outcome {
+            passed,
+            failed,
+            output,
+            took: began.elapsed(),
+            times: ends.times(self.threads()),
+        })
+    }
+
+    /// Every case of a matrix takes longer than a sample of them.
+    fn deadline(&self, environment: &[(String, String)]) -> Duration {
+        let torture = environment.iter().any(|(name, _)| name == torture::TORTURE);
+        if torture { Level::Torture } else { self.level }.deadline()
     }
 }
 
@@ -232,6 +290,8 @@ mod tests {
                 passed: 1,
                 failed: 2,
                 output: output.to_owned(),
+                took: Duration::ZERO,
+                times: Vec::new(),
             }
             .failures()
         };
