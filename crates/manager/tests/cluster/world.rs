@@ -52,7 +52,7 @@ pub(super) struct World {
     kubeconfig: PathBuf,
     directory: TempDir,
     pub(super) objects: Vec<Value>,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl World {
@@ -66,7 +66,12 @@ impl World {
     }
 
     pub(super) async fn knowing(kinds: Kinds, kubeconfig: &Path, test: &str) -> Self {
-        let turn = ONE_AT_A_TIME.lock().await;
+        // A control plane of the test's own is nobody else's.
+        let turn = if kubeconfig == cluster::kubeconfig() {
+            Some(ONE_AT_A_TIME.lock().await)
+        } else {
+            None
+        };
         let client = Client::try_from(config(kubeconfig).await).unwrap();
         let system = namespace::fresh(&client, &format!("{test}-system")).await.unwrap();
         let this = Self::around(system, client, kinds, kubeconfig, test, turn).await;
@@ -77,10 +82,9 @@ impl World {
 
     /// On a control plane of the test's own, where Helm installs the chart: nothing is put there. Its webhooks reach every namespace but this one.
     pub(super) async fn of_helm(system: &str, kubeconfig: &Path, test: &str) -> Self {
-        let turn = ONE_AT_A_TIME.lock().await;
         let client = Client::try_from(config(kubeconfig).await).unwrap();
         let system = namespace::adopted(&client, system);
-        Self::around(system, client, Kinds::All, kubeconfig, test, turn).await
+        Self::around(system, client, Kinds::All, kubeconfig, test, None).await
     }
 
     async fn around(
@@ -89,7 +93,7 @@ impl World {
         kinds: Kinds,
         kubeconfig: &Path,
         test: &str,
-        turn: MutexGuard<'static, ()>,
+        turn: Option<MutexGuard<'static, ()>>,
     ) -> Self {
         let reached = (REACHED, system.name());
         let work = namespace::fresh_labelled(&client, test, &[reached]).await.unwrap();
@@ -106,7 +110,6 @@ impl World {
     }
 
     /// One more namespace that webhooks reach.
-    #[allow(dead_code, reason = "only the target `scenarios` has several")]
     pub(super) async fn reached(&self, test: &str) -> FreshNamespace {
         let reached = (REACHED, self.system.name());
         namespace::fresh_labelled(&self.client, test, &[reached]).await.unwrap()

@@ -7,8 +7,8 @@ use kruise_testkit::builders::{Fixture as _, PodBuilder};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::super::pod_history::PodsByName;
 use super::{Scenario, Stage, condition, image, is, revision, scenarios, state, to_image, uids, web_in_place};
+use crate::cluster::scenario::pod_history::PodsByName;
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![

@@ -45,7 +45,7 @@ async fn given_names_and_fewer_replicas_then_exactly_those_go(stage: Arc<Stage>)
         .status("web", json!({"replicas": 2, "availableReplicas": 2}))
         .await;
     eventually(super::PATIENCE, "the list is empty", || async {
-        let set = stage.sets.get("web").await?;
+        let set = stage.subjects.get("web").await?;
         let listed = &set.data["spec"]["scaleStrategy"]["podsToDelete"];
         if listed.is_null() {
             Ok(())
@@ -203,7 +203,7 @@ async fn given_a_failed_pod_then_it_is_replaced_and_stays(stage: Arc<Stage>) {
 /// As an autoscaler does.
 async fn given_a_call_to_the_scale_subresource_then_it_scales(stage: Arc<Stage>) {
     stage.settled(web(1)).await;
-    let scale = stage.sets.get_scale("web").await.unwrap();
+    let scale = stage.subjects.get_scale("web").await.unwrap();
     let status = json!(scale.status);
     assert_eq!(
         (&status["replicas"], &status["selector"]),
@@ -211,7 +211,7 @@ async fn given_a_call_to_the_scale_subresource_then_it_scales(stage: Arc<Stage>)
     );
     let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
     stage
-        .sets
+        .subjects
         .patch_scale("web", &PatchParams::default(), &patch)
         .await
         .unwrap();

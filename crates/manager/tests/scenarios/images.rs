@@ -13,9 +13,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{super::world::PATIENCE, Scenario, Stage, scenarios};
+use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
 
-pub(super) fn all() -> Vec<Scenario> {
+pub(crate) fn all() -> Vec<Scenario> {
     [examples::all(), jobs::all(), lists::all(), nodes::all(), secrets::all()]
         .into_iter()
         .flatten()

@@ -21,9 +21,9 @@ use kruise_testkit::builders::{Fixture as _, Workload, cloneset};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Scenario, Stage, scenarios};
+use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
 
-pub(super) fn all() -> Vec<Scenario> {
+pub(crate) fn all() -> Vec<Scenario> {
     [
         bad_input::all(),
         basics::all(),

@@ -27,7 +27,7 @@ pub(super) fn all() -> Vec<Scenario> {
 async fn given_a_set_that_is_deleted_and_applied_again_then_its_revision_keeps_its_name(stage: Arc<Stage>) {
     stage.settled(web_in_place(2)).await;
     let first = stage.status("web", json!({})).await["updateRevision"].clone();
-    stage.sets.delete("web", &DeleteParams::background()).await.unwrap();
+    stage.subjects.delete("web", &DeleteParams::background()).await.unwrap();
     stage.create(web_in_place(2)).await;
     let status = stage
         .status("web", json!({"replicas": 2, "availableReplicas": 2}))
@@ -150,7 +150,7 @@ async fn given_a_revision_with_a_name_of_ours_and_other_content_then_another_nam
     // What its name would be is seen in a twin of the same name, which is gone when the set comes.
     stage.create(web(0)).await;
     let name = stage.status("web", json!({"replicas": 0})).await["updateRevision"].clone();
-    stage.sets.delete("web", &DeleteParams::default()).await.unwrap();
+    stage.subjects.delete("web", &DeleteParams::default()).await.unwrap();
     kruise_testkit::eventually::eventually(super::PATIENCE, "it is gone", || async {
         let left = stage.revisions().await.len();
         if left == 0 {

@@ -12,9 +12,9 @@ use kube::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use super::{super::world::PATIENCE, Scenario, Stage, scenarios};
+use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
 
-pub(super) fn all() -> Vec<Scenario> {
+pub(crate) fn all() -> Vec<Scenario> {
     scenarios![
         given_a_running_pod_then_its_container_restarts_and_the_request_ends_and_goes,
         given_a_grace_period_then_the_pod_is_not_ready_before_its_container_stops_and_ready_afterwards,

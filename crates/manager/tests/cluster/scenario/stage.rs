@@ -1,4 +1,4 @@
-//! A namespace for one scenario, and what one says and asks in it.
+//! A namespace for one scenario, and what one says and asks in it about objects of the kind that the target is about.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,130 +23,133 @@ use tokio::sync::OnceCell;
 
 use super::{PATIENCE, SharedManager, pod_history::PodHistory};
 
-pub(super) struct Stage {
+pub(crate) struct Stage {
     shared: Arc<OnceCell<SharedManager>>,
     work: FreshNamespace,
-    pub(super) sets: Api<DynamicObject>,
-    pub(super) pods: Api<Pod>,
+    kind: String,
+    /// Objects of the kind.
+    pub(crate) subjects: Api<DynamicObject>,
+    pub(crate) pods: Api<Pod>,
 }
 
 impl Stage {
-    pub(super) async fn new(shared: Arc<OnceCell<SharedManager>>, scenario: &str) -> Self {
+    pub(super) async fn new(shared: Arc<OnceCell<SharedManager>>, kind: &str, scenario: &str) -> Self {
         let short = scenario.rsplit("::").next().unwrap_or_default().replace("given_", "");
         let work = shared.get().unwrap().world.reached(&short).await;
         Self {
-            sets: objects(&shared, &work, "v1beta1", "CloneSet"),
+            kind: kind.to_owned(),
+            subjects: objects(&shared, &work, "v1beta1", kind),
             pods: work.api(),
             work,
             shared,
         }
     }
 
-    /// Takes the sets away, so that nobody works for them while the namespace goes.
+    /// Takes the objects away, so that nobody works for them while the namespace goes.
     pub(super) async fn clear(&self) {
         let all = ListParams::default();
-        let _ = self.sets.delete_collection(&DeleteParams::background(), &all).await;
+        let _ = self.subjects.delete_collection(&DeleteParams::background(), &all).await;
     }
 
     fn shared(&self) -> &SharedManager {
         self.shared.get().unwrap()
     }
 
-    pub(super) fn client(&self) -> kube::Client {
+    pub(crate) fn client(&self) -> kube::Client {
         self.shared().world.client.clone()
     }
 
     /// The namespace of the scenario.
-    pub(super) fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         self.work.name()
     }
 
     /// Where copies of pull Secrets are kept.
-    pub(super) fn secret_copies(&self) -> Api<k8s_openapi::api::core::v1::Secret> {
+    pub(crate) fn secret_copies(&self) -> Api<k8s_openapi::api::core::v1::Secret> {
         self.shared().world.system.api()
     }
 
-    pub(super) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
+    pub(crate) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         self.work.api()
     }
 
     /// Objects of a kind of ours.
-    pub(super) fn objects(&self, version: &str, kind: &str) -> Api<DynamicObject> {
+    pub(crate) fn objects(&self, version: &str, kind: &str) -> Api<DynamicObject> {
         objects(&self.shared, &self.work, version, kind)
     }
 
     /// A simulated node by number. Even ones are in zone a, odd ones in zone b.
-    pub(super) fn node(&self, number: usize) -> String {
+    pub(crate) fn node(&self, number: usize) -> String {
         self.shared().nodes.names().swap_remove(number)
     }
 
-    pub(super) async fn create(&self, set: Workload) -> DynamicObject {
+    pub(crate) async fn create(&self, set: Workload) -> DynamicObject {
         self.try_create(set).await.unwrap()
     }
 
-    pub(super) async fn try_create(&self, set: Workload) -> kube::Result<DynamicObject> {
+    pub(crate) async fn try_create(&self, set: Workload) -> kube::Result<DynamicObject> {
         let set: DynamicObject = serde_json::from_value(set.json()).unwrap();
-        self.sets.create(&PostParams::default(), &set).await
+        self.subjects.create(&PostParams::default(), &set).await
     }
 
-    /// A merge patch of a CloneSet.
-    pub(super) async fn patch(&self, name: &str, patch: Value) -> DynamicObject {
+    /// A merge patch of an object.
+    pub(crate) async fn patch(&self, name: &str, patch: Value) -> DynamicObject {
         self.try_patch(name, patch).await.unwrap()
     }
 
-    pub(super) async fn try_patch(&self, name: &str, patch: Value) -> kube::Result<DynamicObject> {
+    pub(crate) async fn try_patch(&self, name: &str, patch: Value) -> kube::Result<DynamicObject> {
         let params = PatchParams::default();
-        self.sets.patch(name, &params, &Patch::Merge(patch)).await
+        self.subjects.patch(name, &params, &Patch::Merge(patch)).await
     }
 
     /// The same, as users of the first releases do it.
-    pub(super) async fn patch_v1alpha1(&self, name: &str, patch: Value) -> kube::Result<DynamicObject> {
-        let sets = self.objects("v1alpha1", "CloneSet");
+    pub(crate) async fn patch_v1alpha1(&self, name: &str, patch: Value) -> kube::Result<DynamicObject> {
+        let sets = self.objects("v1alpha1", &self.kind);
         sets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
     }
 
     /// Begins to watch the Pods of a set.
-    pub(super) async fn pod_history(&self, set: &str) -> PodHistory {
+    pub(crate) async fn pod_history(&self, set: &str) -> PodHistory {
         PodHistory::begin(self.pods.clone(), set).await
     }
 
     /// A strategic patch of a Pod.
-    pub(super) async fn patch_pod(&self, name: &str, patch: Value) -> Pod {
+    pub(crate) async fn patch_pod(&self, name: &str, patch: Value) -> Pod {
         let params = PatchParams::default();
         self.pods.patch(name, &params, &Patch::Strategic(patch)).await.unwrap()
     }
 
     /// The same of its status.
-    pub(super) async fn patch_pod_status(&self, name: &str, patch: Value) {
+    pub(crate) async fn patch_pod_status(&self, name: &str, patch: Value) {
         let params = PatchParams::default();
         let patched = self.pods.patch_status(name, &params, &Patch::Strategic(patch)).await;
         patched.unwrap();
     }
 
     /// A label for a Pod, or none.
-    pub(super) async fn label_pod(&self, name: &str, key: &str, value: Option<&str>) {
+    pub(crate) async fn label_pod(&self, name: &str, key: &str, value: Option<&str>) {
         self.patch_pod(name, json!({"metadata": {"labels": {key: value}}}))
             .await;
     }
 
     /// What a simulated kubelet shall do with a Pod from now on.
-    pub(super) async fn script_pod(&self, name: &str, key: &str, value: Option<&str>) {
+    pub(crate) async fn script_pod(&self, name: &str, key: &str, value: Option<&str>) {
         let annotation = format!("sim.kruise.test/{key}");
         self.patch_pod(name, json!({"metadata": {"annotations": {annotation: value}}}))
             .await;
     }
 
-    pub(super) async fn delete_pod(&self, name: &str) {
+    pub(crate) async fn delete_pod(&self, name: &str) {
         self.pods.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
     /// Waits until fields of a set's status are as said, for its latest generation.
     #[track_caller]
-    pub(super) fn status(&self, name: &str, expected: Value) -> impl Future<Output = Value> {
+    pub(crate) fn status(&self, name: &str, expected: Value) -> impl Future<Output = Value> {
         eventually(PATIENCE, "the status is as expected", move || {
             let expected = expected.clone();
             async move {
-                let set = self.sets.get(name).await?;
+                let set = self.subjects.get(name).await?;
                 let status = &set.data["status"];
                 let seen = status["observedGeneration"].as_i64() == set.metadata.generation;
                 let fields = expected.as_object().unwrap();
@@ -164,13 +167,13 @@ impl Stage {
 
     /// Waits until a condition of a set has this status.
     #[track_caller]
-    pub(super) fn condition(&self, set: &str, kind: &str, status: &str) -> impl Future<Output = Value> {
+    pub(crate) fn condition(&self, set: &str, kind: &str, status: &str) -> impl Future<Output = Value> {
         self.condition_is(set, kind, move |condition| condition["status"] == status)
     }
 
     /// Waits until a condition of a set is as wanted; it is `null` when there is none.
     #[track_caller]
-    pub(super) fn condition_is(
+    pub(crate) fn condition_is(
         &self,
         set: &str,
         kind: &str,
@@ -180,7 +183,7 @@ impl Stage {
         eventually(PATIENCE, "the condition is as wanted", move || {
             let wanted = wanted.clone();
             async move {
-                let set = self.sets.get(set).await?;
+                let set = self.subjects.get(set).await?;
                 let conditions = set.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
                 let found = conditions.into_iter().find(|condition| condition["type"] == kind);
                 let found = found.unwrap_or_default();
@@ -195,7 +198,7 @@ impl Stage {
 
     /// Creates a set and waits until all of its Pods are available.
     #[track_caller]
-    pub(super) fn settled(&self, set: Workload) -> impl Future<Output = BTreeMap<String, Pod>> {
+    pub(crate) fn settled(&self, set: Workload) -> impl Future<Output = BTreeMap<String, Pod>> {
         let object = set.clone().json();
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         let replicas = object["spec"]["replicas"].clone();
@@ -212,11 +215,11 @@ impl Stage {
     }
 
     /// The living Pods of a set, by name.
-    pub(super) async fn pods(&self, set: &str) -> BTreeMap<String, Pod> {
+    pub(crate) async fn pods(&self, set: &str) -> BTreeMap<String, Pod> {
         self.try_pods(set).await.unwrap()
     }
 
-    pub(super) async fn try_pods(&self, set: &str) -> kube::Result<BTreeMap<String, Pod>> {
+    pub(crate) async fn try_pods(&self, set: &str) -> kube::Result<BTreeMap<String, Pod>> {
         let params = ListParams::default().labels(&format!("app={set}"));
         let pods = self.pods.list(&params).await?.items.into_iter();
         let living = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -225,7 +228,7 @@ impl Stage {
 
     /// Waits until the living Pods of a set are as wanted.
     #[track_caller]
-    pub(super) fn until(
+    pub(crate) fn until(
         &self,
         set: &str,
         what: &str,
@@ -247,7 +250,7 @@ impl Stage {
 
     /// Waits until one Pod is as wanted.
     #[track_caller]
-    pub(super) fn until_pod(
+    pub(crate) fn until_pod(
         &self,
         name: &str,
         what: &str,
@@ -268,7 +271,7 @@ impl Stage {
     }
 
     /// Waits until a Pod is no more.
-    pub(super) async fn gone(&self, name: &str) {
+    pub(crate) async fn gone(&self, name: &str) {
         eventually(PATIENCE, "the Pod is gone", || async {
             match self.pods.get_opt(name).await? {
                 None => Ok(()),
@@ -278,7 +281,7 @@ impl Stage {
         .await;
     }
 
-    pub(super) async fn claims(&self) -> BTreeMap<String, PersistentVolumeClaim> {
+    pub(crate) async fn claims(&self) -> BTreeMap<String, PersistentVolumeClaim> {
         let all = self.api::<PersistentVolumeClaim>().list(&ListParams::default()).await;
         let living = all.unwrap().items.into_iter();
         let living = living.filter(|claim| claim.metadata.deletion_timestamp.is_none());
@@ -286,7 +289,7 @@ impl Stage {
     }
 
     /// The revisions of a set, oldest first.
-    pub(super) async fn revisions(&self) -> Vec<ControllerRevision> {
+    pub(crate) async fn revisions(&self) -> Vec<ControllerRevision> {
         let all = self.api::<ControllerRevision>().list(&ListParams::default()).await;
         let mut all = all.unwrap().items;
         all.sort_by_key(|revision| revision.revision);
@@ -295,7 +298,7 @@ impl Stage {
 
     /// Waits until an event about a set has this reason and contains this text.
     #[track_caller]
-    pub(super) fn event(&self, set: &str, reason: &str, text: &str) -> impl Future<Output = Event> {
+    pub(crate) fn event(&self, set: &str, reason: &str, text: &str) -> impl Future<Output = Event> {
         let fields = format!("involvedObject.name={set},reason={reason}");
         eventually(PATIENCE, "an event tells it", move || {
             let params = ListParams::default().fields(&fields);
@@ -311,8 +314,8 @@ impl Stage {
 
     /// Waits until the manager says that it is held back by this.
     #[track_caller]
-    pub(super) fn why(&self, set: &str, reason: &str) -> impl Future<Output = Value> {
-        let path = format!("CloneSet/{}/{set}", self.work.name());
+    pub(crate) fn why(&self, set: &str, reason: &str) -> impl Future<Output = Value> {
+        let path = format!("{}/{}/{set}", self.kind, self.work.name());
         eventually(PATIENCE, "it says what holds it back", move || {
             let path = path.clone();
             async move {

@@ -1,10 +1,11 @@
-//! Running scenarios, and the manager that they share.
+//! Running scenarios: what users see, on a real API server with one manager and one set of simulated nodes that all scenarios of a target share.
+//!
+//! A scenario has a namespace of its own and runs beside many others: it waits far more than it works. Each kind has a target: to add one, write a module below
+//! `tests/scenarios` and a file `tests/scenarios_….rs` like the others, and name that in `Cargo.toml`. What needs a manager of its own is in the targets `cluster` and
+//! `faults`.
 
-mod cloneset;
 mod daemon;
-mod images;
-mod pod_history;
-mod recreate;
+pub(crate) mod pod_history;
 mod stage;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -19,7 +20,8 @@ use kruise_testkit::{
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::{runtime::Handle, sync::OnceCell, time::timeout};
 
-use self::{daemon::Daemons, stage::Stage};
+use self::daemon::Daemons;
+pub(crate) use self::stage::Stage;
 use super::{
     chart::Kinds,
     world::{Replica, World},
@@ -30,14 +32,14 @@ const AT_ONCE: usize = 12;
 /// For one scenario, and for all of them.
 const DEADLINE: Duration = Duration::from_mins(5);
 /// For one thing to happen, while many others do.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 const DEADLINE_OF_ALL: Duration = Duration::from_mins(14);
 /// Gates that change nothing for those who do not ask for what they allow.
 const GATES: &str = "--feature-gates=CloneSetPartitionRollback=true,InPlaceWorkloadVerticalScaling=true,\
                      PreDownloadImageForInPlaceUpdate=true";
 
 /// A test with its name.
-struct Scenario {
+pub(crate) struct Scenario {
     name: String,
     run: Box<dyn FnOnce(Arc<Stage>) -> BoxFuture<'static, ()> + Send>,
 }
@@ -45,17 +47,17 @@ struct Scenario {
 /// The scenarios of this module, by the names of their functions.
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
-        vec![$($crate::cluster::scenarios::scenario(module_path!(), stringify!($name), $name)),*]
+        vec![$($crate::cluster::scenario::scenario(module_path!(), stringify!($name), $name)),*]
     };
 }
-use scenarios;
+pub(crate) use scenarios;
 
-fn scenario<P: Future<Output = ()> + Send + 'static>(
+pub(crate) fn scenario<P: Future<Output = ()> + Send + 'static>(
     module: &str,
     name: &str,
     run: impl FnOnce(Arc<Stage>) -> P + Send + 'static,
 ) -> Scenario {
-    let module = module.split_once("scenarios::cluster::scenarios::");
+    let module = module.split_once("::scenarios::");
     Scenario {
         name: format!("{}::{name}", module.map_or("", |(_, module)| module)),
         run: Box::new(|stage| Box::pin(run(stage))),
@@ -103,16 +105,18 @@ impl SharedManager {
     }
 }
 
-pub(crate) fn run() -> ExitCode {
+/// Runs the scenarios of a kind.
+pub(crate) fn run(kind: &'static str, mut all: Vec<Scenario>) -> ExitCode {
+    // As other tests: so it can be told how long each takes.
+    all.sort_by(|one, other| one.name.cmp(&other.name));
     let mut args = Arguments::from_args();
     args.test_threads.get_or_insert(AT_ONCE);
     run_test(DEADLINE_OF_ALL, async move {
         let shared: Arc<OnceCell<SharedManager>> = Arc::default();
         let handle = Handle::current();
-        let all = [cloneset::all(), images::all(), recreate::all()].into_iter().flatten();
-        let trials = all.map(|scenario| {
+        let trials = all.into_iter().map(|scenario| {
             let (shared, handle) = (shared.clone(), handle.clone());
-            Trial::test(scenario.name.clone(), move || run_one(scenario, shared, &handle))
+            Trial::test(scenario.name.clone(), move || run_one(kind, scenario, shared, &handle))
         });
         let trials = trials.collect();
         let all = tokio::task::spawn_blocking(move || libtest_mimic::run(&args, trials));
@@ -126,11 +130,17 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// Runs one scenario; the first of all starts the manager.
-fn run_one(scenario: Scenario, shared: Arc<OnceCell<SharedManager>>, handle: &Handle) -> Result<(), Failed> {
+fn run_one(
+    kind: &str,
+    scenario: Scenario,
+    shared: Arc<OnceCell<SharedManager>>,
+    handle: &Handle,
+) -> Result<(), Failed> {
     let Scenario { name, run } = scenario;
+    let kind = kind.to_owned();
     let ended = handle.spawn(async move {
         shared.get_or_init(SharedManager::start).await;
-        let stage = Arc::new(Stage::new(shared, &name).await);
+        let stage = Arc::new(Stage::new(shared, &kind, &name).await);
         let ended = timeout(DEADLINE, run(stage.clone())).await;
         stage.clear().await;
         ended

@@ -14,17 +14,17 @@ use kube::{
 use tokio::{sync::oneshot, task::JoinHandle};
 
 /// The living Pods by name.
-pub(super) type PodsByName = BTreeMap<String, Pod>;
+pub(crate) type PodsByName = BTreeMap<String, Pod>;
 
 /// Is being recorded.
-pub(super) struct PodHistory {
+pub(crate) struct PodHistory {
     states: Arc<Mutex<Vec<PodsByName>>>,
     task: JoinHandle<()>,
 }
 
 impl PodHistory {
     /// Begins with what is there when this returns.
-    pub(super) async fn begin(pods: Api<Pod>, set: &str) -> Self {
+    pub(crate) async fn begin(pods: Api<Pod>, set: &str) -> Self {
         let states: Arc<Mutex<Vec<PodsByName>>> = Arc::default();
         let (tell, begun) = oneshot::channel();
         let config = watcher::Config::default().labels(&format!("app={set}"));
@@ -55,7 +55,7 @@ impl PodHistory {
         Self { states, task }
     }
 
-    pub(super) async fn end(self) -> Vec<PodsByName> {
+    pub(crate) async fn end(self) -> Vec<PodsByName> {
         self.task.abort();
         let _ = self.task.await;
         std::mem::take(&mut *self.states.lock().unwrap())

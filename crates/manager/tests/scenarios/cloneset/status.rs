@@ -35,7 +35,7 @@ async fn given_min_ready_seconds_then_pods_are_available_later_than_ready_and_ro
         )
         .await;
     consistently(Duration::from_secs(1), "the second waits", || async {
-        let status = stage.sets.get("web").await?.data["status"].clone();
+        let status = stage.subjects.get("web").await?.data["status"].clone();
         if status["updatedReplicas"] == 1 {
             Ok(())
         } else {

@@ -117,7 +117,7 @@ async fn given_a_pod_that_changes_hands_then_both_sets_end_with_what_they_want(s
     }
     let pods = stage.pods("web").await;
     let taken = pods.keys().find(|name| name.starts_with("one-")).unwrap();
-    let two = stage.sets.get("two").await.unwrap();
+    let two = stage.subjects.get("two").await.unwrap();
     let [one, two] = [pods[taken].owner_references()[0].uid.clone(), two.uid().unwrap()];
     let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "two", "uid": two, "controller": true});
     let references = json!([{"$patch": "delete", "uid": one}, owner]);

@@ -48,7 +48,7 @@ async fn given_a_set_that_is_gone_before_its_pods_have_a_node_then_they_become_r
         propagation_policy: Some(PropagationPolicy::Orphan),
         ..DeleteParams::default()
     };
-    stage.sets.delete("web", &orphan).await.unwrap();
+    stage.subjects.delete("web", &orphan).await.unwrap();
     for name in pods.keys() {
         let go = Patch::Merge(json!({"spec": {"schedulingGates": null}}));
         stage
