@@ -69,9 +69,9 @@ pub(super) fn run(
             drop(tell);
             for (binary, outcome) in told {
                 done += 1;
-                step.at(done, total, &binary.to_string());
                 let mark = if outcome.failed > 0 { "✗" } else { "✓" };
                 step.say(&format!("  {mark} {binary} ({})", seconds(outcome.took)));
+                step.at(done, total, &binary.to_string());
                 ended(binary, outcome);
             }
         });

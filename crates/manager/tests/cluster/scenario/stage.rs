@@ -25,7 +25,7 @@ use super::{PATIENCE, SharedManager, pod_history::PodHistory};
 
 pub(crate) struct Stage {
     shared: Arc<OnceCell<SharedManager>>,
-    work: FreshNamespace,
+    work: Arc<FreshNamespace>,
     kind: String,
     /// Objects of the kind.
     pub(crate) subjects: Api<DynamicObject>,
@@ -40,8 +40,19 @@ impl Stage {
             kind: kind.to_owned(),
             subjects: objects(&shared, &work, "v1beta1", kind),
             pods: work.api(),
-            work,
+            work: Arc::new(work),
             shared,
+        }
+    }
+
+    /// The same, about objects of another kind.
+    pub(crate) fn about(&self, kind: &str) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            work: self.work.clone(),
+            kind: kind.to_owned(),
+            subjects: self.objects("v1beta1", kind),
+            pods: self.pods.clone(),
         }
     }
 

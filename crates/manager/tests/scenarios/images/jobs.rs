@@ -242,9 +242,10 @@ async fn given_a_cloneset_that_is_updated_then_images_are_pulled_ahead_and_the_j
         "InPlaceIfPossible",
     );
     let set = set.set("/spec/updateStrategy/rollingUpdate/partition", 4);
-    stage.settled(set).await;
+    let sets = stage.about("CloneSet");
+    sets.settled(set).await;
     let template = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": second}]}}}});
-    stage.patch("web", template).await;
+    sets.patch("web", template).await;
     let jobs = stage.objects("v1beta1", "ImagePullJob");
     let done = eventually(PATIENCE, "the job is done and nothing holds it any more", || async {
         let jobs = jobs.list(&ListParams::default()).await?.items;
@@ -260,13 +261,12 @@ async fn given_a_cloneset_that_is_updated_then_images_are_pulled_ahead_and_the_j
         (&json!(second), &json!("job has completed"))
     );
     assert!(done.data["status"]["succeeded"].as_i64().unwrap() > 0);
-    stage
-        .patch(
-            "web",
-            json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}),
-        )
-        .await;
-    stage.status("web", json!({"updatedAvailableReplicas": 5})).await;
+    sets.patch(
+        "web",
+        json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}),
+    )
+    .await;
+    sets.status("web", json!({"updatedAvailableReplicas": 5})).await;
     gone(&stage, "ImagePullJob", &done.name_any()).await;
     for node in nodes(&stage) {
         until_node(&stage, &node, "tags go with their job", |images| {
