@@ -115,18 +115,11 @@ async fn ask(target: &Target) -> Result<(), AskError> {
 mod tests {
     use super::*;
     use kruise_api::pod::Pod;
-    use kruise_runtime::{
-        cache::{Change, Kind, Store},
-        resource::Resource,
-    };
+    use kruise_runtime::cache::{Change, Kind, Store};
 
     #[test]
     fn given_a_store_that_handlers_read_then_readiness_waits_for_its_first_list_but_not_for_ever() {
-        let kind = Kind::projected(
-            Resource::namespaced("", "v1", "Pod", "pods"),
-            |pod: &Pod| (&pod.metadata).into(),
-            |pod: &Pod| (&pod.metadata).into(),
-        );
+        let kind = Kind::<Pod>::of();
         let (pods, mut stores, now) = (Store::new(kind), Stores::default(), Instant::now());
         stores.insert(pods.clone());
         let wait = CacheWait {

@@ -3,32 +3,61 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Error, Visitor};
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
+use serde::de::{DeserializeOwned, Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Where objects of a kind live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// In a namespace.
-    Namespaced,
-    /// Outside of all namespaces.
-    Cluster,
+use crate::resource::{Resource, Scope};
+
+/// One version of one kind, as a type. Several types can stand for the same kind: Kubernetes' own, and the slice of it that controllers look at.
+pub trait Kind {
+    /// What the API server has to know of the kind. The other constants follow from it.
+    const RESOURCE: &'static Resource;
+    /// API group, `apps.kruise.io`.
+    const GROUP: &'static str = Self::RESOURCE.group;
+    /// Version, `v1beta1`.
+    const VERSION: &'static str = Self::RESOURCE.version;
+    /// Group and version, as in `apiVersion`.
+    const API_VERSION: &'static str = Self::RESOURCE.api_version;
+    /// Kind, `CloneSet`.
+    const KIND: &'static str = Self::RESOURCE.kind;
+    /// Resource name in URLs, `clonesets`.
+    const PLURAL: &'static str = Self::RESOURCE.plural;
+    /// Where objects live.
+    const SCOPE: Scope = Self::RESOURCE.scope;
 }
 
-/// One version of one kind, as a type.
-pub trait Kind: Serialize + serde::de::DeserializeOwned {
-    /// API group, `apps.kruise.io`.
-    const GROUP: &'static str;
-    /// Version, `v1beta1`.
-    const VERSION: &'static str;
-    /// Group and version, as in `apiVersion`.
-    const API_VERSION: &'static str;
-    /// Kind, `CloneSet`.
-    const KIND: &'static str;
-    /// Resource name in URLs, `clonesets`.
-    const PLURAL: &'static str;
-    /// Where objects live.
+/// A kind whose objects are read and written as a whole, as those of ours are.
+pub trait WholeKind: Kind + Serialize + DeserializeOwned {}
+
+impl<K: Kind + Serialize + DeserializeOwned> WholeKind for K {}
+
+/// Kubernetes' own kinds.
+impl<K> Kind for K
+where
+    K: k8s_openapi::Resource,
+    K::Scope: HasScope,
+{
+    const RESOURCE: &'static Resource = &Resource::new(
+        K::API_VERSION,
+        K::KIND,
+        K::URL_PATH_SEGMENT,
+        <K::Scope as HasScope>::SCOPE,
+    );
+}
+
+/// Scopes that are stated as types.
+pub trait HasScope {
+    /// The same as a value.
     const SCOPE: Scope;
+}
+
+impl HasScope for NamespaceResourceScope {
+    const SCOPE: Scope = Scope::Namespaced;
+}
+
+impl HasScope for ClusterResourceScope {
+    const SCOPE: Scope = Scope::Cluster;
 }
 
 /// The `apiVersion` of a kind: takes no memory, writes the right text, refuses another one.
@@ -170,12 +199,12 @@ macro_rules! kind {
         only_from_objects!($name);
 
         impl $crate::kind::Kind for $name {
-            const GROUP: &'static str = kind!(@group $group);
-            const VERSION: &'static str = stringify!($version);
-            const API_VERSION: &'static str = kind!(@api_version $group $version);
-            const KIND: &'static str = stringify!($name);
-            const PLURAL: &'static str = $plural;
-            const SCOPE: $crate::kind::Scope = $crate::kind::Scope::$scope;
+            const RESOURCE: &'static $crate::resource::Resource = &$crate::resource::Resource::new(
+                kind!(@api_version $group $version),
+                stringify!($name),
+                $plural,
+                $crate::resource::Scope::$scope,
+            );
         }
 
         impl kube::core::Resource for $name {
@@ -211,12 +240,21 @@ macro_rules! kind {
             }
         }
     };
-    (@group apps) => { $crate::names::group::APPS };
-    (@group policy) => { $crate::names::group::POLICY };
     (@api_version apps v1alpha1) => { $crate::names::group::APPS_V1ALPHA1 };
     (@api_version apps v1beta1) => { $crate::names::group::APPS_V1BETA1 };
     (@api_version policy v1alpha1) => { $crate::names::group::POLICY_V1ALPHA1 };
     (@api_version policy v1beta1) => { $crate::names::group::POLICY_V1BETA1 };
     (@scope Namespaced) => { kube::core::NamespaceResourceScope };
     (@scope Cluster) => { kube::core::ClusterResourceScope };
+}
+
+/// Declares the slice of a kind that controllers look at: the same kind as `of`, with metadata for a cache.
+macro_rules! projection {
+    ($name:ty, of: $of:ty) => {
+        impl $crate::kind::Kind for $name {
+            const RESOURCE: &'static $crate::resource::Resource = <$of as $crate::kind::Kind>::RESOURCE;
+        }
+
+        has_meta!($name);
+    };
 }

@@ -4,7 +4,7 @@
 //!
 //! - A kind lives in the module of its name, each served version in a module below it
 //!   (`cloneset::v1beta1::CloneSet`). Parts that several kinds share are in [`shared`].
-//! - [`registry::KINDS`] is the one list of kinds: names, scope, versions, columns.
+//! - [`registry::KINDS`] is the one list of kinds: names, scope, versions, columns. [`resource`] is how the API server calls a kind, ours or Kubernetes' own.
 //! - [`read`] turns JSON into a type. It is lenient about what a newer release may have written, and answers anything it
 //!   cannot understand with a field path and a reason. [`document`] changes an object without losing what was not understood.
 //! - [`configuration`] is what an administrator may allow beyond the default.
@@ -17,17 +17,19 @@
 mod wire;
 #[macro_use]
 pub mod kind;
+#[macro_use]
+pub mod meta;
 
 pub mod configuration;
 pub mod document;
 pub mod gates;
-pub mod meta;
 pub mod names;
 pub mod node;
 pub mod pod;
 pub mod raw;
 pub mod read;
 pub mod registry;
+pub mod resource;
 pub mod revision;
 #[cfg(feature = "schema")]
 pub mod schema;

@@ -4,6 +4,8 @@
 //! can be as large as a whole object, and nobody asks for them.
 
 pub mod compact;
+#[macro_use]
+mod object;
 pub mod pairs;
 
 use std::fmt;
@@ -13,6 +15,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
 pub use compact::{CompactTimestamp, Uid};
+pub use object::Object;
 pub use pairs::{Annotations, Labels, Pairs};
 
 use crate::names::{annotation, group};
@@ -117,6 +120,8 @@ pub struct PartialObject {
     #[serde(deserialize_with = "known")]
     pub metadata: Meta,
 }
+
+has_meta!(PartialObject);
 
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]

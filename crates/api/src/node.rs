@@ -19,6 +19,8 @@ pub struct Node {
     pub status: NodeStatus,
 }
 
+projection!(Node, of: k8s_openapi::api::core::v1::Node);
+
 /// What controllers read of a node's status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]

@@ -44,6 +44,8 @@ pub struct CachedNodeImage {
     pub status: NodeImageStatus,
 }
 
+projection!(CachedNodeImage, of: v1beta1::NodeImage);
+
 impl CachedNodeImage {
     /// What the node is to do about a tag of an image.
     pub fn tag(&self, image: &str, tag: &str) -> Option<&ImageTagSpec> {

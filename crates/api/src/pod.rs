@@ -33,6 +33,8 @@ pub struct Pod {
     pub status: PodStatus,
 }
 
+projection!(Pod, of: k8s_openapi::api::core::v1::Pod);
+
 /// What controllers read of a Pod's spec.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "wire::PodSpec")]

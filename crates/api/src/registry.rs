@@ -3,8 +3,9 @@
 //! Everything that has to know all kinds (the CRDs, the conversion webhook, the tests over every kind) reads [`KINDS`].
 //! A kind's entry sits beside its types, as `KIND`.
 
-use crate::kind::{Kind, Scope};
+use crate::kind::{Kind, WholeKind};
 use crate::read::{self, ReadError};
+use crate::resource::Scope;
 
 /// Every kind of the API, by group and plural.
 pub static KINDS: &[&KindInfo] = &[
@@ -107,7 +108,7 @@ pub struct VersionInfo {
 impl VersionInfo {
     /// The entry of version `K`, without a scale subresource.
     #[cfg(not(feature = "schema"))]
-    pub const fn of<K: Kind>(columns: &'static [Column]) -> Self {
+    pub const fn of<K: WholeKind>(columns: &'static [Column]) -> Self {
         Self {
             name: K::VERSION,
             columns,
@@ -119,7 +120,7 @@ impl VersionInfo {
 
     /// The entry of version `K`, without a scale subresource.
     #[cfg(feature = "schema")]
-    pub const fn of<K: Kind + schemars::JsonSchema>(columns: &'static [Column]) -> Self {
+    pub const fn of<K: WholeKind + schemars::JsonSchema>(columns: &'static [Column]) -> Self {
         Self {
             name: K::VERSION,
             columns,

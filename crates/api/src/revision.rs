@@ -20,6 +20,8 @@ pub struct ControllerRevision {
     pub data: AnyJson,
 }
 
+projection!(ControllerRevision, of: k8s_openapi::api::apps::v1::ControllerRevision);
+
 impl ControllerRevision {
     /// Name of the revision.
     pub fn name(&self) -> &str {

@@ -24,6 +24,8 @@ pub struct Secret {
     pub content: u64,
 }
 
+projection!(Secret, of: k8s_openapi::api::core::v1::Secret);
+
 /// The types of Secrets that hold credentials for a registry, the older one last.
 const FOR_REGISTRY: [&str; 2] = ["kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg"];
 

@@ -2,7 +2,7 @@
 
 use crate::{args::Connection, text::visible};
 use anyhow::{Context as _, Result, anyhow, bail};
-use kruise_api::kind::Kind;
+use kruise_api::kind::WholeKind;
 use kube::{Api, Client, ResourceExt as _, api::PostParams, core::NamespaceResourceScope};
 use std::{
     fmt::Debug,
@@ -33,7 +33,7 @@ pub(crate) struct Progress {
 
 impl<K> Followed<K>
 where
-    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + Kind + Clone + Debug,
+    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + WholeKind + Clone + Debug,
 {
     /// Makes the object. What the API server has against it is the best text a user can get.
     pub(crate) async fn make(client: &Client, namespace: &str, object: &K, connection: &Connection) -> Result<Self> {

@@ -81,9 +81,12 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kruise_core::plan::{
-        Action, Chain, Hook, ObjectKind, OnFailure, Pace, Part, Phase, Plan, PodNames, Preconditions, Step, Target,
+    use kruise_api::{
+        kind::Kind as _,
+        pod::Pod,
+        resource::{Preconditions, Subresource},
     };
+    use kruise_core::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target};
     use serde_json::json;
     use std::time::Duration;
 
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn given_steps_then_writes_of_one_sort_are_told_together_and_in_order() {
-        let target = |name: &str| Target::new(ObjectKind::Pod, "shop", name);
+        let target = |name: &str| Target::new(Pod::RESOURCE, "shop", name);
         let mut scale = Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Stop);
         for number in 0..7 {
             scale.push(Chain::of(
@@ -152,14 +155,14 @@ mod tests {
             ));
         }
         let mut update = Step::new(Phase::Update, Pace::InOrder, OnFailure::Stop);
-        let patch = |name: &str, part| Action::patch_part(target(name), part, json!({}), Preconditions::default());
-        update.push(Chain::of(patch("a", Part::Status).into()));
-        update.push(Chain::of(patch("a", Part::Object).into()));
-        update.push(Chain::of(patch("b", Part::Object).into()));
+        let patch = |name: &str, part| Action::patch(target(name), part, json!({}), Preconditions::default());
+        update.push(Chain::of(patch("a", Some(Subresource::Status)).into()));
+        update.push(Chain::of(patch("a", None).into()));
+        update.push(Chain::of(patch("b", None).into()));
         let mut plan = Plan::default();
         plan.push(scale);
         plan.push(update);
-        plan.status = Some(patch("web", Part::Status));
+        plan.status = Some(patch("web", Some(Subresource::Status)));
         plan.wake(Duration::from_secs(5));
         assert_eq!(
             steps(&serde_json::to_value(&plan).unwrap()),

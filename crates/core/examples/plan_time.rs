@@ -10,8 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
+use kruise_api::resource::Resource;
+use kruise_api::revision::ControllerRevision;
 use kruise_core::cloneset::{self, Observed};
-use kruise_core::plan::{Action, Env, ObjectKind, Plan};
+use kruise_core::plan::{Action, Env, Plan};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -34,10 +38,10 @@ fn main() {
     };
 
     let begun = time("all to be created", &observed, &env);
-    let revision = created(&begun, ObjectKind::ControllerRevision).remove(0);
+    let revision = created(&begun, ControllerRevision::RESOURCE).remove(0);
     observed.revisions = vec![read(&revision)];
     let mut members = BTreeMap::new();
-    for (number, mut pod) in created(&begun, ObjectKind::Pod).into_iter().enumerate() {
+    for (number, mut pod) in created(&begun, Pod::RESOURCE).into_iter().enumerate() {
         run(&mut pod, number);
         members.insert(pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), pod);
     }
@@ -53,7 +57,7 @@ fn main() {
     set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("registry.example/app:2");
     observed.set = read(&set);
     let changed = cloneset::plan(&observed, &env);
-    let revisions = created(&changed, ObjectKind::ControllerRevision);
+    let revisions = created(&changed, ControllerRevision::RESOURCE);
     observed.revisions.extend(revisions.iter().map(read));
     let update = time("all to be updated in place", &observed, &env);
 
@@ -144,9 +148,9 @@ fn run(pod: &mut Value, number: usize) {
     merge(pod, &lived);
 }
 
-fn created(plan: &Plan, kind: ObjectKind) -> Vec<Value> {
+fn created(plan: &Plan, kind: &'static Resource) -> Vec<Value> {
     let bodies = plan.writes().filter_map(|write| match write {
-        Action::Create { object, body } if object.kind == kind => Some(body.json()),
+        Action::Create { object, body } if object.resource == kind => Some(body.json()),
         _ => None,
     });
     bodies.collect()

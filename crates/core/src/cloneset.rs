@@ -50,15 +50,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::kind::Kind as _;
 use kruise_api::names::condition::clone_set as condition;
+use kruise_api::pod::Pod;
+use kruise_api::resource::Preconditions;
 use serde_json::json;
 
 pub use observed::Observed;
 
-use crate::plan::{
-    Action, Chain, Env, Fallback, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step,
-    Target, Why,
-};
+use crate::plan::{Action, Chain, Env, Fallback, OnFailure, Outcome, Pace, Patch, Phase, Plan, Step, Target, Why};
 use crate::shared::availability::next_available;
 use crate::shared::conditions::failed;
 use crate::shared::membership::{self, Member};
@@ -163,7 +163,7 @@ fn scale_or_update(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
     let touched: BTreeSet<&str> = scaling
         .writes()
         .map(Action::object)
-        .filter(|object| object.kind == ObjectKind::Pod)
+        .filter(|object| object.resource == Pod::RESOURCE)
         .map(|object| object.name.as_str())
         .collect();
     let outdated = Outdated::of(snapshot);
@@ -180,7 +180,7 @@ fn scale_or_update(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
         update::update(snapshot, &outdated, &written, &mut instead);
         plan.fallback = Some(Fallback {
             phase: Phase::Scale,
-            kind: ObjectKind::Pod,
+            resource: Pod::RESOURCE,
             plan: Box::new(instead),
         });
     }
@@ -237,15 +237,11 @@ fn prune_names(snapshot: &Snapshot<'_>, plan: &mut Plan) {
         return;
     }
     let list = if kept.is_empty() { json!(null) } else { json!(kept) };
-    let meta = &snapshot.set.metadata;
     let action = Action::Patch {
-        object: Target::new(ObjectKind::CloneSet, snapshot.namespace(), &snapshot.owner.name),
-        part: Part::Object,
+        object: Target::of(snapshot.set),
+        subresource: None,
         patch: Patch::Merge(json!({ "spec": { "scaleStrategy": { "podsToDelete": list } } })),
-        preconditions: Preconditions {
-            uid: meta.uid.clone(),
-            resource_version: meta.resource_version.clone(),
-        },
+        preconditions: Preconditions::unchanged(snapshot.set),
     };
     let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::GoOn);
     step.push(Chain::of(action.into()));

@@ -20,11 +20,10 @@ use kruise_api::containerrecreaterequest::RecreatePhase;
 use kruise_api::containerrecreaterequest::v1beta1::{ContainerRecreateRequest, ContainerRecreateRequestStatus};
 use kruise_api::names::label;
 use kruise_api::pod::Pod;
+use kruise_api::resource::{Preconditions, Subresource};
 use serde_json::{Value, json};
 
-use crate::plan::{
-    Action, Chain, Env, ObjectKind, OnFailure, Pace, Part, Phase, Plan, Preconditions, Step, Target, Why,
-};
+use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
 use crate::shared::pod_change::{to_the_second, whole_seconds};
 use crate::shared::time_to_live::{self, after};
 
@@ -102,16 +101,12 @@ fn finish(observed: &Observed, status: &ContainerRecreateRequestStatus, env: &En
     }
     if label_of(request, label::CRR_ACTIVE).is_some() {
         let patch = json!({"metadata": {"labels": {(label::CRR_ACTIVE): null}}});
-        let same = Preconditions {
-            uid: request.metadata.uid.clone(),
-            resource_version: None,
-        };
-        plan.push(single(Action::merge(target(request), Part::Object, patch, same)));
+        let same = Preconditions::same(request);
+        plan.push(single(Action::merge(target(request), None, patch, same)));
         return;
     }
     time_to_live::let_go(
-        ObjectKind::ContainerRecreateRequest,
-        &request.metadata,
+        request,
         status.completion_time.as_ref(),
         request.spec.ttl_seconds_after_finished,
         env,
@@ -129,14 +124,14 @@ fn status_patch(request: &ContainerRecreateRequest, status: Value) -> Action {
     let patch = Value::Object([("status".to_owned(), status)].into_iter().collect());
     Action::merge(
         target(request),
-        Part::Status,
+        Some(Subresource::Status),
         patch,
-        Preconditions::whole(&request.metadata),
+        Preconditions::unchanged(request),
     )
 }
 
 fn target(request: &ContainerRecreateRequest) -> Target {
-    Target::whole(ObjectKind::ContainerRecreateRequest, &request.metadata)
+    Target::of(request)
 }
 
 fn label_of<'a>(request: &'a ContainerRecreateRequest, key: &str) -> Option<&'a str> {

@@ -19,15 +19,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::imagelistpulljob::ImageListPullJobSpec;
 use kruise_api::imagelistpulljob::v1beta1::ImageListPullJob;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
-use kruise_api::kind::Kind as _;
+use kruise_api::kind::Kind;
+use kruise_api::meta::Object;
 use kruise_api::names::{event, label, pattern};
+use kruise_api::resource::Preconditions;
 use serde_json::{Map, Value, json};
 
 use crate::admission;
-use crate::plan::{
-    Action, Chain, Env, Event, IdSource, ObjectKind, OnFailure, Pace, Part, Phase, Plan, Preconditions, Step, Target,
-    Why, Write,
-};
+use crate::plan::{Action, Chain, Env, Event, IdSource, OnFailure, Pace, Phase, Plan, Step, Target, Why, Write};
 use crate::shared::image_pull::{default_completion, default_pull_policy};
 use crate::shared::revision;
 use crate::shared::time_to_live;
@@ -73,19 +72,19 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     let mut superfluous = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Stop);
     let mut relabelled = Step::new(Phase::Housekeeping, Pace::Bounded, OnFailure::GoOn);
     let mut current = BTreeMap::new();
-    for (image, job) in &jobs {
+    for (&image, &job) in &jobs {
         let is_listed = list.spec.images.iter().any(|listed| listed == image);
         let has_hash = label_of(&job.metadata) == Some(hash.as_str());
         if !is_listed || !(has_hash || says_same(job, &template)) {
             superfluous.push(Chain::of(
-                Action::delete_whole(ObjectKind::ImagePullJob, &job.metadata).into(),
+                Action::delete(Target::of(job), Preconditions::same(job)).into(),
             ));
             continue;
         }
         if !has_hash {
-            relabelled.push(labelled(ObjectKind::ImagePullJob, &job.metadata, &hash));
+            relabelled.push(labelled(job, &hash));
         }
-        current.insert(*image, *job);
+        current.insert(image, job);
     }
     announce(&mut superfluous, event::DELETED_CHILD_PULL_JOB, "Delete");
     let missing: Vec<&String> = list
@@ -148,7 +147,7 @@ fn make(list: &ImageListPullJob, image: &str, template: &Value, hash: &str, ids:
         },
         "spec": spec,
     });
-    Action::create(Target::new(ObjectKind::ImagePullJob, &namespace, &name), body)
+    Action::create(Target::new(ImagePullJob::RESOURCE, &namespace, &name), body)
 }
 
 /// The last of the writes tells how many there were.
@@ -170,22 +169,19 @@ fn label_of(meta: &ObjectMeta) -> Option<&str> {
 fn label_list(list: &ImageListPullJob, hash: &str, plan: &mut Plan) {
     if label_of(&list.metadata) != Some(hash) {
         let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::Stop);
-        step.push(labelled(ObjectKind::ImageListPullJob, &list.metadata, hash));
+        step.push(labelled(list, hash));
         plan.push(step);
     }
 }
 
-fn labelled(kind: ObjectKind, meta: &ObjectMeta, hash: &str) -> Chain {
+fn labelled(object: &(impl Kind + Object), hash: &str) -> Chain {
     let patch = json!({"metadata": {"labels": {(label::REVISION): hash}}});
-    let same = Preconditions {
-        uid: meta.uid.clone(),
-        resource_version: None,
-    };
-    Chain::of(Action::merge(Target::whole(kind, meta), Part::Object, patch, same).into())
+    let same = Preconditions::same(object);
+    Chain::of(Action::merge(Target::of(object), None, patch, same).into())
 }
 
 fn finish(list: &ImageListPullJob, env: &Env, plan: &mut Plan) {
     let ended = list.status.as_ref().and_then(|status| status.completion_time.as_ref());
     let ttl = list.spec.completion_policy.ttl_seconds_after_finished;
-    time_to_live::let_go(ObjectKind::ImageListPullJob, &list.metadata, ended, ttl, env, plan);
+    time_to_live::let_go(list, ended, ttl, env, plan);
 }

@@ -29,13 +29,12 @@ use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::imagepulljob::{ImagePullJobSpec, ImagePullJobStatus};
 use kruise_api::names::finalizer;
 use kruise_api::nodeimage::CachedNodeImage;
+use kruise_api::resource::Preconditions;
 use kruise_api::shared::completion::CompletionPolicyType;
 use serde_json::json;
 
 use crate::admission;
-use crate::plan::{
-    Action, Chain, Env, ObjectKind, OnFailure, Pace, Part, Phase, Plan, Preconditions, Step, Target, Why,
-};
+use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
 use crate::shared::image_name::Image;
 use crate::shared::image_pull::whole;
 use crate::shared::pod_change::whole_seconds;
@@ -175,14 +174,14 @@ fn finish(observed: &Observed, env: &Env, plan: &mut Plan) {
     }
     let ended = job.status.as_ref().and_then(|status| status.completion_time.as_ref());
     let ttl = job.spec.completion_policy.ttl_seconds_after_finished;
-    time_to_live::let_go(ObjectKind::ImagePullJob, &job.metadata, ended, ttl, env, plan);
+    time_to_live::let_go(job, ended, ttl, env, plan);
 }
 
 fn finalizers(job: &ImagePullJob, all: &[String]) -> Step {
     let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::Stop);
     let patch = json!({"metadata": {"finalizers": all}});
-    let object = Target::whole(ObjectKind::ImagePullJob, &job.metadata);
-    let action = Action::merge(object, Part::Object, patch, Preconditions::whole(&job.metadata));
+    let object = Target::of(job);
+    let action = Action::merge(object, None, patch, Preconditions::unchanged(job));
     step.push(Chain::of(action.into()));
     step
 }

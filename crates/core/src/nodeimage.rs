@@ -20,14 +20,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kruise_api::kind::Kind as _;
 use kruise_api::names::label;
 use kruise_api::node::Node;
+use kruise_api::nodeimage::v1beta1::NodeImage;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, NodeImageSpec, SecretMode};
 use kruise_api::nodeimage::{CachedNodeImage, ImageTagSpec};
+use kruise_api::resource::Preconditions;
 use serde_json::{Value, json};
 
 use crate::admission;
-use crate::plan::{Action, Chain, Env, ObjectKind, OnFailure, Pace, Phase, Plan, Step, Target, Why};
+use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
 use crate::shared::pod_change::whole_seconds;
 
 /// A NodeImage as somebody submitted it; v1beta1 only adds a word that no rule looks at.
@@ -68,7 +71,10 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         return plan;
     }
     if node.is_none() && images.metadata.label(label::FAKE_NODE_IMAGE).is_none() {
-        plan.push(single(Action::delete(ObjectKind::NodeImage, &images.metadata)));
+        plan.push(single(Action::delete(
+            Target::of(&**images),
+            Preconditions::same(&**images),
+        )));
         return plan;
     }
     upkeep::plan(observed, images, node, env, &mut plan);
@@ -89,10 +95,10 @@ fn create(observed: &Observed, node: &Node, env: &Env, plan: &mut Plan) {
         return;
     }
     let body = json!({
-        "apiVersion": ObjectKind::NodeImage.api_version(), "kind": "NodeImage",
+        "apiVersion": NodeImage::API_VERSION, "kind": "NodeImage",
         "metadata": {"name": observed.name, "labels": labels(&node.metadata)}, "spec": {},
     });
-    let object = Target::new(ObjectKind::NodeImage, "", &observed.name);
+    let object = Target::new(NodeImage::RESOURCE, "", &observed.name);
     plan.push(single(Action::create(object, body)));
 }
 

@@ -16,7 +16,7 @@
 //!    left alone for a while. The key is put back into the queue as the class of the error says, and after
 //!    [`Plan::wake_after`] at the latest.
 //!
-//! Every write carries what has to be true of the object for the write to be right ([`Preconditions`]). So a plan made
+//! Every write carries what has to be true of the object for the write to be right ([`Preconditions`](kruise_api::resource::Preconditions)). So a plan made
 //! from an old picture is refused by the server, not harmful.
 
 mod action;
@@ -28,9 +28,10 @@ mod why;
 
 use std::time::Duration;
 
+use kruise_api::resource::Resource;
 use serde::{Deserialize, Serialize, Serializer};
 
-pub use action::{Action, Body, ObjectKind, Part, Patch, Preconditions, Target};
+pub use action::{Action, Body, Patch, Target};
 pub use env::{Env, IdSource, Server, Settings};
 pub use outcome::{BackOff, Failure, FailureClass, Outcome};
 pub use why::{Hook, PodNames, Why};
@@ -128,7 +129,8 @@ pub struct Fallback {
     /// The phase.
     pub phase: Phase,
     /// The kind of object.
-    pub kind: ObjectKind,
+    #[serde(flatten, serialize_with = "action::kind")]
+    pub resource: &'static Resource,
     /// What to do; its status is not written.
     pub plan: Box<Plan>,
 }

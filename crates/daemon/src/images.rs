@@ -30,12 +30,13 @@ use kruise_api::names::component::source;
 use kruise_api::names::event;
 use kruise_api::nodeimage::v1beta1::NodeImage;
 use kruise_api::nodeimage::{ImageTagStatus, NodeImageStatus};
+use kruise_api::resource::Preconditions;
 use kruise_runtime::cache::Store;
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::events::{Recorder, Regarding};
 use kruise_runtime::queue::limit::Bucket;
 use kruise_runtime::shutdown::CancellationToken;
-use kruise_runtime::writer::{Patch, Preconditions, Target, Writer};
+use kruise_runtime::writer::{Patch, Target, Writer};
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::AbortHandle;
@@ -329,7 +330,7 @@ fn next_refresh() -> Duration {
     REFRESH + REFRESH_SPREAD.mul_f64(fastrand::f64())
 }
 
-fn about(resource: &kruise_runtime::resource::Resource, image: &NodeImage) -> Regarding {
+fn about(resource: &kruise_api::resource::Resource, image: &NodeImage) -> Regarding {
     let (name, uid) = (&image.metadata.name, &image.metadata.uid);
     Regarding::new(
         resource,

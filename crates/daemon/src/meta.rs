@@ -18,6 +18,7 @@ use std::time::Duration;
 use kruise_api::gates::Gate;
 use kruise_api::names::annotation::RUNTIME_CONTAINERS;
 use kruise_api::pod::Pod;
+use kruise_api::resource::Preconditions;
 use kruise_core::shared::container_hash::{RuntimeContainers, environment_printed, has_environment};
 use kruise_cri::wire::ContainerStatus;
 use kruise_cri::{Runtime, Runtimes};
@@ -26,9 +27,9 @@ use kruise_runtime::controller::{Controller, Outcome};
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::expectations::{Expectations, Visible};
 use kruise_runtime::queue::{Priority, Queue};
-use kruise_runtime::resource::{ObjectKey, Resource};
+use kruise_runtime::resource::ObjectKey;
 use kruise_runtime::shutdown::CancellationToken;
-use kruise_runtime::writer::{Patch, Preconditions, Target, Writer};
+use kruise_runtime::writer::{Patch, Target, Writer};
 use serde_json::json;
 
 use crate::containers;
@@ -49,12 +50,7 @@ const LONGEST_ENVIRONMENT: usize = 2 << 20;
 
 /// How the Pods of a node are watched.
 pub(crate) fn kind(node: &str) -> Kind<Pod> {
-    Kind::projected(
-        Resource::namespaced("", "v1", "Pod", "pods"),
-        |pod: &Pod| (&pod.metadata).into(),
-        |pod: &Pod| (&pod.metadata).into(),
-    )
-    .fields(format!("spec.nodeName={node}"))
+    Kind::of().fields(format!("spec.nodeName={node}"))
 }
 
 /// Reports on the Pods of this node.

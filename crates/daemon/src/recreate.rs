@@ -25,6 +25,7 @@ use kruise_api::containerrecreaterequest::{RecreateContainer, RecreatePhase};
 use kruise_api::names::component::source;
 use kruise_api::names::label;
 use kruise_api::pod::Pod;
+use kruise_api::resource::Preconditions;
 use kruise_cri::wire::ContainerStatus;
 use kruise_cri::{Runtime, Runtimes};
 use kruise_runtime::cache::{Index, Store};
@@ -34,7 +35,7 @@ use kruise_runtime::expectations::{Expectations, Visible};
 use kruise_runtime::queue::Queue;
 use kruise_runtime::resource::ObjectKey;
 use kruise_runtime::shutdown::CancellationToken;
-use kruise_runtime::writer::{Patch, Preconditions, Target, Writer};
+use kruise_runtime::writer::{Patch, Target, Writer};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -292,10 +293,11 @@ impl Work {
     ) -> Result<(), Error> {
         let name = request.metadata.name.as_deref().unwrap_or_default();
         let target = Target::new(self.requests.resource(), &key.namespace, name).status();
-        let mut conditions = Preconditions::uid(request.metadata.uid.as_deref().unwrap_or_default());
-        if guarded {
-            conditions = conditions.at(request.metadata.resource_version.as_deref().unwrap_or_default());
-        }
+        let conditions = if guarded {
+            Preconditions::unchanged(request)
+        } else {
+            Preconditions::same(request)
+        };
         let written = self
             .writer
             .patch(&target, Patch::Merge(json!({ "status": status })), &conditions)

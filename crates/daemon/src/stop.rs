@@ -14,18 +14,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerPort, LifecycleHandler};
+use kruise_api::kind::Kind as _;
 use kruise_api::names::event;
 use kruise_api::names::node::container;
 use kruise_api::pod::Pod;
 use kruise_cri::{Error, Runtime};
 use kruise_runtime::cache::Store;
 use kruise_runtime::events::{Recorder, Regarding};
-use kruise_runtime::resource::Resource;
 use tokio::time::Instant;
 
 pub(crate) use hook::{Hook, hook};
 
-static POD: Resource = Resource::namespaced("", "v1", "Pod", "pods");
 /// A container gets at least this long.
 const LEAST: Duration = Duration::from_secs(2);
 
@@ -59,7 +58,7 @@ impl ContainerStopper {
 
     /// Stops a container. An error says that it may still run.
     pub(crate) async fn stop(&self, runtime: &Runtime, request: &StopRequest) -> Result<(), Error> {
-        let about = Regarding::new(&POD, &request.namespace, &request.pod, &request.pod_uid)
+        let about = Regarding::new(Pod::RESOURCE, &request.namespace, &request.pod, &request.pod_uid)
             .part(format!("spec.containers{{{}}}", request.container));
         tracing::info!(
             namespace = request.namespace, pod = request.pod, container = request.container, grace = ?request.grace,

@@ -14,51 +14,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use kruise_api::names::group;
+use kruise_api::resource::Resource;
 use kruise_core::plan::{
-    self, Action, Chain, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Pace, Part, Phase, Plan, Step, Tone,
+    self, Action, Chain, Failure, FailureClass, OnFailure, Outcome, Pace, Phase, Plan, Step, Tone,
 };
 use kruise_runtime::cache::{Position, Version};
 use kruise_runtime::controller;
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::events::{EventType, Regarding};
 use kruise_runtime::expectations::{Expectations, View};
-use kruise_runtime::resource::{ObjectKey, Resource};
-use kruise_runtime::writer::{DeleteOptions, Patch, Preconditions, Target, slow_start};
+use kruise_runtime::resource::ObjectKey;
+use kruise_runtime::writer::{DeleteOptions, Patch, Target, slow_start};
 
 use crate::platform::ControllerContext;
 pub(crate) use last::LastOutcomes;
-
-static POD: Resource = Resource::namespaced("", "v1", "Pod", "pods");
-static CLAIM: Resource = Resource::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
-static REVISION: Resource = Resource::namespaced("apps", "v1", "ControllerRevision", "controllerrevisions");
-static IMAGE_PULL_JOB: Resource = Resource::namespaced(group::APPS, "v1beta1", "ImagePullJob", "imagepulljobs");
-static SECRET: Resource = Resource::namespaced("", "v1", "Secret", "secrets");
-static IMAGE_LIST_PULL_JOB: Resource =
-    Resource::namespaced(group::APPS, "v1beta1", "ImageListPullJob", "imagelistpulljobs");
-static NODE_IMAGE: Resource = Resource::cluster(group::APPS, "v1beta1", "NodeImage", "nodeimages");
-static CONTAINER_RECREATE_REQUEST: Resource = Resource::namespaced(
-    group::APPS,
-    "v1beta1",
-    "ContainerRecreateRequest",
-    "containerrecreaterequests",
-);
-static CLONE_SET: Resource = Resource::namespaced(group::APPS, "v1beta1", "CloneSet", "clonesets");
-
-/// How the API server calls a kind that plans write.
-pub(crate) fn resource(kind: ObjectKind) -> &'static Resource {
-    match kind {
-        ObjectKind::Pod => &POD,
-        ObjectKind::PersistentVolumeClaim => &CLAIM,
-        ObjectKind::ControllerRevision => &REVISION,
-        ObjectKind::Secret => &SECRET,
-        ObjectKind::ImagePullJob => &IMAGE_PULL_JOB,
-        ObjectKind::ImageListPullJob => &IMAGE_LIST_PULL_JOB,
-        ObjectKind::NodeImage => &NODE_IMAGE,
-        ObjectKind::ContainerRecreateRequest => &CONTAINER_RECREATE_REQUEST,
-        ObjectKind::CloneSet => &CLONE_SET,
-    }
-}
 
 /// Chains of one step under way at the same time. The writer has a limit of its own that follows what the server can take.
 const AT_ONCE: usize = 256;
@@ -67,7 +36,7 @@ const AT_ONCE: usize = 256;
 pub(crate) struct Applier {
     context: Arc<ControllerContext>,
     /// Where writes of a kind become visible. A kind that is not watched is not waited for.
-    views: HashMap<ObjectKind, SharedView>,
+    views: HashMap<&'static Resource, SharedView>,
 }
 
 /// A view of any store.
@@ -102,8 +71,8 @@ impl Applier {
 
     /// Writes of a kind are waited for until this store shows them.
     #[must_use]
-    pub(crate) fn watching(mut self, kind: ObjectKind, view: impl View + 'static) -> Self {
-        self.views.insert(kind, SharedView(Arc::new(view)));
+    pub(crate) fn watching(mut self, resource: &'static Resource, view: impl View + 'static) -> Self {
+        self.views.insert(resource, SharedView(Arc::new(view)));
         self
     }
 
@@ -118,7 +87,7 @@ impl Applier {
         execution.run(plan, &mut progress).await;
         if let Some(fallback) = &plan.fallback
             && !progress.stopped
-            && !progress.has_done(fallback.phase, fallback.kind)
+            && !progress.has_done(fallback.phase, fallback.resource)
         {
             execution.run(&fallback.plan, &mut progress).await;
         }
@@ -162,15 +131,15 @@ struct Progress<'p> {
     /// Events that depend on no write.
     events: Vec<&'p plan::Event>,
     /// What was written, or may have been.
-    done: Vec<(Phase, ObjectKind)>,
+    done: Vec<(Phase, &'static Resource)>,
     /// No further step is begun.
     stopped: bool,
     wake_after: Option<Duration>,
 }
 
 impl Progress<'_> {
-    fn has_done(&self, phase: Phase, kind: ObjectKind) -> bool {
-        self.done.contains(&(phase, kind))
+    fn has_done(&self, phase: Phase, resource: &'static Resource) -> bool {
+        self.done.contains(&(phase, resource))
     }
 
     fn wake(&mut self, after: Option<Duration>) {
@@ -180,9 +149,9 @@ impl Progress<'_> {
     /// Takes in what became of a step.
     fn take(&mut self, step: &Step, ended: Vec<Ended>) {
         for Ended { done, failed } in ended {
-            for kind in done {
-                if !self.has_done(step.phase, kind) {
-                    self.done.push((step.phase, kind));
+            for resource in done {
+                if !self.has_done(step.phase, resource) {
+                    self.done.push((step.phase, resource));
                 }
             }
             self.stopped |= failed.is_some() && step.on_failure == OnFailure::Stop;
@@ -195,7 +164,7 @@ impl Progress<'_> {
 #[derive(Default)]
 struct Ended {
     /// Kinds of objects that were written, or may have been.
-    done: Vec<ObjectKind>,
+    done: Vec<&'static Resource>,
     failed: Option<Failed>,
 }
 
@@ -333,7 +302,7 @@ impl Execution<'_> {
             let object = write.action.object();
             match self.write(&write.action).await {
                 Ok(()) => {
-                    ended.done.push(object.kind);
+                    ended.done.push(object.resource);
                     for event in &write.succeeded {
                         self.record_event(event, None);
                     }
@@ -341,7 +310,7 @@ impl Execution<'_> {
                 Err(error) if found_nothing(&write.action, &error) => {}
                 Err(error) => {
                     if error.may_have_applied() {
-                        ended.done.push(object.kind);
+                        ended.done.push(object.resource);
                     }
                     if let Some(event) = &write.failed
                         && !class(&error).is_silent()
@@ -363,7 +332,7 @@ impl Execution<'_> {
     async fn write(&self, action: &Action) -> Result<(), Error> {
         let writer = self.applier.context.writer();
         let object = action.object();
-        let target = Target::new(resource(object.kind), &object.namespace, &object.name);
+        let target = Target::new(object.resource, &object.namespace, &object.name);
         match action {
             Action::Create { body, .. } => {
                 let unanswered = Unanswered::new(|| {
@@ -383,21 +352,17 @@ impl Execution<'_> {
                 created.map(drop)
             }
             Action::Patch {
-                part,
+                subresource,
                 patch,
                 preconditions,
                 ..
             } => {
-                let target = match part {
-                    Part::Object => target,
-                    Part::Status => target.status(),
-                    Part::Resize => target.part("resize"),
-                };
+                let target = target.part(*subresource);
                 let patch = match patch.clone() {
                     plan::Patch::Merge(document) => Patch::Merge(document),
                     plan::Patch::Strategic(document) => Patch::Strategic(document),
                 };
-                let written = writer.patch(&target, patch, &conditions(preconditions)).await?;
+                let written = writer.patch(&target, patch, preconditions).await?;
                 self.expect(object, |expectations, view, _| {
                     expectations.changed(self.key, view, &object.namespace, &written);
                 });
@@ -424,7 +389,7 @@ impl Execution<'_> {
             }
             Action::Delete { preconditions, .. } | Action::Evict { preconditions, .. } => {
                 let options = DeleteOptions {
-                    preconditions: conditions(preconditions),
+                    preconditions: preconditions.clone(),
                     ..DeleteOptions::default()
                 };
                 let uid = preconditions.uid.as_deref().unwrap_or_default();
@@ -450,7 +415,7 @@ impl Execution<'_> {
     }
 
     fn expect(&self, object: &plan::Target, remember: impl FnOnce(&Expectations, &SharedView, &ObjectKey)) {
-        if let Some(view) = self.applier.views.get(&object.kind) {
+        if let Some(view) = self.applier.views.get(&object.resource) {
             let key = ObjectKey::new(&object.namespace, &object.name);
             remember(self.applier.context.expectations(), view, &key);
         }
@@ -501,13 +466,6 @@ impl<F: FnOnce()> Drop for Unanswered<F> {
         if let Some(remember) = self.0.take() {
             remember();
         }
-    }
-}
-
-fn conditions(preconditions: &plan::Preconditions) -> Preconditions<'_> {
-    Preconditions {
-        uid: preconditions.uid.as_deref(),
-        resource_version: preconditions.resource_version.as_deref(),
     }
 }
 

@@ -6,11 +6,9 @@ use crate::{
     Settings,
     platform::{Platform, Watched},
 };
-use kruise_api::{configuration::Configuration, meta::Meta, names::object::CONFIGURATION};
-use kruise_runtime::{
-    cache::{Kind, Store},
-    resource::Resource,
-};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kruise_api::{configuration::Configuration, kind::Kind as _, meta::Meta, names::object::CONFIGURATION};
+use kruise_runtime::cache::{Kind, Store};
 use prometheus::{IntGauge, Registry};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -27,7 +25,7 @@ pub struct ConfigurationMap {
 impl Watched for ConfigurationMap {
     fn kind(settings: &Settings) -> Kind<Self> {
         Kind::projected(
-            Resource::namespaced("", "v1", "ConfigMap", "configmaps"),
+            ConfigMap::RESOURCE,
             |map: &Self| (&map.metadata).into(),
             |map: &Self| (&map.metadata).into(),
         )

@@ -6,12 +6,10 @@ mod images;
 mod watched;
 
 pub use images::{
-    ACTIVE_JOBS, IMAGES_BY_JOB, IMAGES_BY_LABEL, JOBS_BY_OWNER, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, NAMESPACES,
+    ACTIVE_JOBS, IMAGES_BY_JOB, IMAGES_BY_LABEL, JOBS_BY_OWNER, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET,
     PODS_BY_NAMESPACE, REQUESTS_BY_POD, SECRETS_BY_SOURCE, SECRETS_BY_USER,
 };
-pub use watched::{
-    CLAIMS, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched,
-};
+pub use watched::{HEADS_BY_OWNER, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
 
 use crate::Settings;
 use kruise_admission::descriptor;
@@ -19,6 +17,7 @@ use kruise_api::{
     gates::Gate,
     meta::PartialObject,
     names::component::{MANAGER_USER_AGENT, controller},
+    resource::Resource,
 };
 use kruise_runtime::{
     admin::Plans,
@@ -29,7 +28,7 @@ use kruise_runtime::{
     expectations::{ExpectationMetrics, Expectations},
     lease::Leadership,
     queue::{Limits, Queue, QueueMetrics},
-    resource::{ObjectKey, Resource},
+    resource::ObjectKey,
     writer::{Writer, WriterMetrics, WriterOptions},
 };
 use kube::Client;

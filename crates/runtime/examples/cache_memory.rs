@@ -13,7 +13,7 @@ use kruise_api::pod::Pod;
 use kruise_runtime::cache::{Change, Index, Kind, Store, uid_key};
 use kruise_runtime::controller::priority;
 use kruise_runtime::queue::{Limits, Queue, QueueMetrics};
-use kruise_runtime::resource::{ObjectKey, Resource};
+use kruise_runtime::resource::ObjectKey;
 use prometheus::Registry;
 
 // As in the manager.
@@ -38,11 +38,7 @@ fn main() {
     let pods: usize = std::env::args()
         .nth(1)
         .map_or(10_000, |text| text.parse().expect("a number of Pods"));
-    let kind = Kind::projected(
-        Resource::namespaced("", "v1", "Pod", "pods"),
-        |pod: &Pod| (&pod.metadata).into(),
-        |pod: &Pod| (&pod.metadata).into(),
-    );
+    let kind = Kind::<Pod>::of();
     let store: Store<Pod> = Store::new(kind.index(&BY_NODE).index(&BY_OWNER).index(&BY_NAMESPACE));
     println!("one Pod is {} bytes of JSON", json(0, 1).len());
 

@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kruise_api::kind::Kind as _;
+use kruise_api::resource::{Preconditions, Resource};
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -23,12 +26,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Class, Error};
-use crate::resource::Resource;
-use crate::writer::{Patch, Preconditions, Target, Writer};
+use crate::writer::{Patch, Target, Writer};
 use correlate::Correlator;
 
-/// Events are written here.
-static EVENTS: Resource = Resource::namespaced("", "v1", "Event", "events");
 /// Events that wait to be written. More than that are dropped.
 const WAITING: usize = 1000;
 /// Attempts to write one event.
@@ -60,8 +60,8 @@ impl Regarding {
     /// An object of a kind.
     pub fn new(resource: &Resource, namespace: &str, name: &str, uid: &str) -> Self {
         Self {
-            api_version: resource.api_version(),
-            kind: resource.kind.to_string(),
+            api_version: resource.api_version.to_owned(),
+            kind: resource.kind.to_owned(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             uid: uid.to_owned(),
@@ -279,7 +279,7 @@ impl EventWriter {
     async fn count_up(&self, happened: &Happened, event: &correlate::Event) -> Result<(), Error> {
         let patch = json!({ "count": event.count, "lastTimestamp": event.last.to_string(), "message": event.message });
         let namespace = namespace(&happened.regarding);
-        let target = Target::new(&EVENTS, namespace, &event.name);
+        let target = Target::new(Event::RESOURCE, namespace, &event.name);
         match self
             .writer
             .patch(&target, Patch::Strategic(patch), &Preconditions::NONE)
@@ -312,7 +312,7 @@ impl EventWriter {
             "reportingInstance": self.host,
         });
         self.writer
-            .create(&EVENTS, namespace, object.to_string())
+            .create(Event::RESOURCE, namespace, object.to_string())
             .await
             .map(drop)
     }

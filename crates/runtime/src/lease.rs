@@ -22,6 +22,8 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use http::Request;
 use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
+use kruise_api::kind::Kind as _;
+use kruise_api::resource::Preconditions;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use serde_json::json;
@@ -33,11 +35,9 @@ pub use options::{LeaseError, LeaseMetrics, LeaseOptions, identity};
 
 use crate::error::{Class, Error};
 use crate::events::{Recorder, Regarding};
-use crate::resource::Resource;
-use crate::writer::{Patch, Preconditions, Target, Writer, WriterMetrics, WriterOptions, Written};
+use crate::writer::{Patch, Target, Writer, WriterMetrics, WriterOptions, Written};
 use record::{Observed, Record};
 
-static LEASES: Resource = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
 /// How long writes in flight may take before the lease is given back.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -222,7 +222,11 @@ impl Lease {
 
     /// Reads the Lease.
     async fn look(&mut self) -> Result<(), Error> {
-        let path = format!("{}/{}", LEASES.path(&self.options.namespace), self.options.name);
+        let path = format!(
+            "{}/{}",
+            LeaseObject::RESOURCE.path(&self.options.namespace),
+            self.options.name
+        );
         let request = Request::get(path)
             .body(Vec::new())
             .map_err(|error| Error::new(Class::Permanent, error.to_string()))?;
@@ -246,12 +250,12 @@ impl Lease {
             self.writer.patch(&self.target(), spec, &conditions).await?
         } else {
             let object = json!({
-                "apiVersion": LEASES.api_version(), "kind": LEASES.kind,
+                "apiVersion": LeaseObject::API_VERSION, "kind": LeaseObject::KIND,
                 "metadata": { "name": self.options.name, "namespace": self.options.namespace },
                 "spec": next.spec,
             });
             self.writer
-                .create(&LEASES, &self.options.namespace, object.to_string())
+                .create(LeaseObject::RESOURCE, &self.options.namespace, object.to_string())
                 .await?
         };
         self.observed.wrote(next, written, Instant::now());
@@ -317,12 +321,17 @@ impl Lease {
     }
 
     fn target(&self) -> Target<'_> {
-        Target::new(&LEASES, &self.options.namespace, &self.options.name)
+        Target::new(LeaseObject::RESOURCE, &self.options.namespace, &self.options.name)
     }
 
     fn record(&self, lease: &Written, what: &str) {
         if let Some(recorder) = &self.recorder {
-            let mut regarding = Regarding::new(&LEASES, &self.options.namespace, &self.options.name, &lease.uid);
+            let mut regarding = Regarding::new(
+                LeaseObject::RESOURCE,
+                &self.options.namespace,
+                &self.options.name,
+                &lease.uid,
+            );
             regarding.resource_version.clone_from(&lease.resource_version);
             recorder.normal(
                 &regarding,

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt as _;
+use kruise_api::resource::{Preconditions, Resource};
 use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -28,13 +29,12 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 pub use metrics::WriterMetrics;
-pub use request::{DeleteOptions, Patch, Preconditions, Target};
+pub use request::{DeleteOptions, Patch, Target};
 pub use slow_start::{SlowStart, slow_start};
 
 use crate::error::{Error, with_causes};
 use crate::lease::Leadership;
 use crate::queue::limit::Bucket;
-use crate::resource::Resource;
 use pace::{Answered, Floor, Pace};
 use request::Call;
 
@@ -137,12 +137,7 @@ impl Writer {
     }
 
     /// Changes an object, or a part of it, if the conditions hold.
-    pub async fn patch(
-        &self,
-        target: &Target<'_>,
-        patch: Patch,
-        conditions: &Preconditions<'_>,
-    ) -> Result<Written, Error> {
+    pub async fn patch(&self, target: &Target<'_>, patch: Patch, conditions: &Preconditions) -> Result<Written, Error> {
         self.call(Call::patch(target, patch, conditions)).await
     }
 

@@ -1,17 +1,10 @@
 use super::*;
-use kruise_runtime::{
-    cache::{Change, Kind, Store},
-    resource::Resource,
-};
+use kruise_runtime::cache::{Change, Kind, Store};
 use serde_json::json;
 
 /// A cache with one Pod, and an API server that nobody reaches.
 fn cluster() -> (Cluster, Store<Pod>) {
-    let kind = Kind::projected(
-        Resource::namespaced("", "v1", "Pod", "pods"),
-        |pod: &Pod| (&pod.metadata).into(),
-        |pod: &Pod| (&pod.metadata).into(),
-    );
+    let kind = Kind::<Pod>::of();
     let (store, mut stores) = (Store::new(kind), Stores::default());
     stores.insert(store.clone());
     let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());

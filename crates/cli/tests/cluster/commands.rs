@@ -3,7 +3,7 @@
 use super::stage::Stage;
 use k8s_openapi::api::core::v1::Pod;
 use kruise_api::{
-    containerrecreaterequest::v1beta1::ContainerRecreateRequest, imagepulljob::v1beta1::ImagePullJob, kind::Kind,
+    containerrecreaterequest::v1beta1::ContainerRecreateRequest, imagepulljob::v1beta1::ImagePullJob, kind::WholeKind,
 };
 use kruise_testkit::{
     builders::pod,
@@ -19,7 +19,7 @@ use std::{fmt::Debug, process::Output, time::Duration};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for the object that the plugin makes.
-async fn made<K: Kind + Clone + Debug>(api: &Api<K>) -> K {
+async fn made<K: WholeKind + Clone + Debug>(api: &Api<K>) -> K {
     eventually(PATIENCE, "the plugin has made it", || async {
         let found = api.list(&ListParams::default()).await?.items;
         found.into_iter().next().ok_or_else(|| NotYet::new("nothing yet"))
@@ -27,7 +27,7 @@ async fn made<K: Kind + Clone + Debug>(api: &Api<K>) -> K {
     .await
 }
 
-async fn answer<K: Kind + Clone + Debug>(api: &Api<K>, name: &str, status: Value) {
+async fn answer<K: WholeKind + Clone + Debug>(api: &Api<K>, name: &str, status: Value) {
     let patch = Patch::Merge(json!({ "status": status }));
     api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }

@@ -15,12 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kruise_api::kind::Kind as _;
 use kruise_api::meta::{Meta, PartialObject, Uid};
 use kruise_api::names::{event, label};
 use kruise_api::pod::Pod;
+use kruise_api::resource::Preconditions;
 
 use super::snapshot::Snapshot;
-use crate::plan::{Action, Chain, Event, ObjectKind, OnFailure, Pace, Phase, Plan, Step, Write};
+use crate::plan::{Action, Chain, Event, OnFailure, Pace, Phase, Plan, Step, Target, Write};
 use crate::shared::availability::is_active;
 use crate::shared::owner::{self, Owner};
 use crate::shared::pod_change::whole_seconds;
@@ -78,7 +81,11 @@ impl<'a> Claims<'a> {
 /// Deletes a claim.
 pub(super) fn delete(claim: &Meta) -> Write {
     let failed = Event::warning(event::FAILED_DELETE, format!("failed to delete claim {}", claim.name));
-    Write::from(Action::delete(ObjectKind::PersistentVolumeClaim, claim)).or_else(failed)
+    Write::from(Action::delete(
+        Target::of_kind(PersistentVolumeClaim::RESOURCE, claim),
+        Preconditions::same(claim),
+    ))
+    .or_else(failed)
 }
 
 /// Cleans up claims that no active Pod needs. `pods` are all Pods of the set by instance id, with whether they are
@@ -117,7 +124,7 @@ pub(super) fn reclaim(snapshot: &Snapshot<'_>, plan: &mut Plan) {
         return;
     }
     let deleted = plan.writes().filter_map(|action| match action {
-        Action::Delete { object, .. } if object.kind == ObjectKind::Pod => Some(&*object.name),
+        Action::Delete { object, .. } if object.resource == Pod::RESOURCE => Some(&*object.name),
         _ => None,
     });
     let deleted: BTreeSet<&str> = deleted.collect();
@@ -144,14 +151,14 @@ pub(super) fn transfer_to_pod(claim: &Meta, pod: &Pod, set: &Uid) -> Write {
         "failed to make pod {} the owner of claim {}",
         pod.metadata.name, claim.name
     );
-    let action = owner::transfer(ObjectKind::PersistentVolumeClaim, claim, set, &Owner::of_pod(pod));
+    let action = owner::transfer(PersistentVolumeClaim::RESOURCE, claim, set, &Owner::of_pod(pod));
     Write::from(action).or_else(Event::warning(event::FAILED_UPDATE, failed))
 }
 
 /// Makes the set the owner of a claim, instead of the Pod.
 fn transfer_to_set(claim: &Meta, pod: &Pod, set: &Owner) -> Write {
     let failed = format!("failed to make the set the owner of claim {} again", claim.name);
-    let action = owner::transfer(ObjectKind::PersistentVolumeClaim, claim, &pod.metadata.uid, set);
+    let action = owner::transfer(PersistentVolumeClaim::RESOURCE, claim, &pod.metadata.uid, set);
     Write::from(action).or_else(Event::warning(event::FAILED_UPDATE, failed))
 }
 

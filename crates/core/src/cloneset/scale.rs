@@ -22,16 +22,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kruise_api::names::{event, pattern};
 use kruise_api::pod::Pod;
+use kruise_api::resource::Preconditions;
 
 use super::claims;
 use super::counts::{Diff, PodCounts};
 use super::create::{NewPods, fresh_ids};
 use super::rank::{Topology, ranked};
 use super::snapshot::Snapshot;
-use crate::plan::{
-    Action, Chain, Event, Hook, ObjectKind, OnFailure, Pace, Phase, Plan, PodNames, Preconditions, Step, Target, Why,
-    Write,
-};
+use crate::plan::{Action, Chain, Event, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target, Why, Write};
 use crate::shared::availability::is_active;
 use crate::shared::lifecycle::{self, State};
 use crate::shared::membership::Member;
@@ -326,7 +324,7 @@ fn delete(snapshot: &Snapshot<'_>, members: &[&Member<'_>], mut ready: i64, plan
 
 /// Deletes a Pod.
 fn deletion(pod: &Pod, preconditions: Preconditions) -> Write {
-    let object = Target::of(ObjectKind::Pod, &pod.metadata);
+    let object = Target::of(pod);
     let name = &pod.metadata.name;
     Write::from(Action::Delete { object, preconditions })
         .then(Event::normal(

@@ -12,7 +12,7 @@ use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_api::names::condition::clone_set::PROGRESSING;
 
 use super::counts;
-use crate::plan::{Action, ObjectKind};
+use crate::plan::Action;
 use crate::shared::membership::Member;
 use crate::shared::{availability, selector, status};
 
@@ -63,7 +63,7 @@ pub(super) fn write(set: &CloneSet, new: &CloneSetStatus) -> Option<Action> {
     if old.is_some_and(|old| !needs_update(old, new)) {
         return None;
     }
-    status::patch(ObjectKind::CloneSet, &set.metadata, old, new)
+    status::patch(set, old, new)
 }
 
 /// Whether users would see a difference. Times and texts of conditions alone are none.

@@ -1,10 +1,15 @@
 //! What users see of a CloneSet, from the outside: scenarios in the model cluster.
 
+use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
+use kruise_api::resource::{Resource, Subresource};
+use kruise_api::revision::ControllerRevision;
 use serde_json::{Value, json};
 
 use super::fixtures::template;
 use super::world::World;
-use crate::plan::{ObjectKind, Part, Why};
+use crate::plan::Why;
 use kruise_api::gates::Gate;
 
 mod lifecycle;
@@ -63,15 +68,15 @@ fn given_three_replicas_when_created_then_three_pods_get_normal_and_ready() {
 fn a_new_pod_takes_one_write_and_one_status_write() {
     let mut world = World::new(&json!({ "replicas": 1 }));
     let plan = world.round();
-    let kinds: Vec<ObjectKind> = plan.writes().map(|action| action.object().kind).collect();
-    assert_eq!(kinds, [ObjectKind::ControllerRevision, ObjectKind::Pod]);
+    let kinds: Vec<&'static Resource> = plan.writes().map(|action| action.object().resource).collect();
+    assert_eq!(kinds, [ControllerRevision::RESOURCE, Pod::RESOURCE]);
     world.cluster.settle();
     let plan = world.round();
     let writes: Vec<_> = plan.writes().collect();
-    let crate::plan::Action::Patch { part, patch, .. } = writes[0] else {
+    let crate::plan::Action::Patch { subresource, patch, .. } = writes[0] else {
         panic!("{writes:?}")
     };
-    assert_eq!((writes.len(), *part), (1, Part::Status));
+    assert_eq!((writes.len(), *subresource), (1, Some(Subresource::Status)));
     let document = patch.document();
     let types: Vec<&Value> = document["status"]["conditions"]
         .as_array()
@@ -95,7 +100,7 @@ fn an_update_in_place_takes_three_writes() {
         let plan = world.round();
         let count = plan
             .writes()
-            .filter(|action| action.object().kind == ObjectKind::Pod)
+            .filter(|action| action.object().resource == Pod::RESOURCE)
             .count();
         world.cluster.settle();
         count
@@ -292,7 +297,7 @@ fn given_on_delete_then_pods_stay_until_somebody_deletes_them() {
     assert_eq!(world.images(), ["nginx:1"; 3]);
     assert!(world.round().why.contains(&Why::OnDelete { outdated: 3 }));
     let name = world.pod_names()[0].clone();
-    world.cluster.delete(ObjectKind::Pod, &name);
+    world.cluster.delete(Pod::RESOURCE, &name);
     world.run();
     assert_eq!(world.images(), ["nginx:1", "nginx:1", "nginx:2"]);
 }
@@ -373,7 +378,7 @@ fn given_a_grace_period_then_the_image_changes_only_after_it() {
 fn given_a_set_that_is_being_deleted_then_nothing_but_its_status_is_written() {
     let mut world = World::new(&json!({}));
     world.run();
-    world.cluster.edit(ObjectKind::CloneSet, "web", |set| {
+    world.cluster.edit(CloneSet::RESOURCE, "web", |set| {
         set["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z");
     });
     world.edit_spec(&json!({ "replicas": 9, "template": template("nginx:2") }));

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::kind::Kind as _;
 use kruise_api::meta::PartialObject;
+use kruise_api::pod::Pod;
+use kruise_api::revision::ControllerRevision;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::fixtures::{self, SET_UID, merge};
 use super::{Observed, plan};
 use crate::plan::harness::{Cluster, name_of};
-use crate::plan::{Env, IdSource, ObjectKind, Outcome, Plan};
+use crate::plan::{Env, IdSource, Outcome, Plan};
 
 /// The cluster, and what the manager knows besides.
 #[derive(Clone, Debug)]
@@ -26,7 +32,7 @@ impl World {
     /// A cluster with the set `web` and nothing else.
     pub(super) fn new(spec: &Value) -> Self {
         let mut cluster = Cluster::at(fixtures::start());
-        cluster.put(ObjectKind::CloneSet, fixtures::set(spec));
+        cluster.put(CloneSet::RESOURCE, fixtures::set(spec));
         Self {
             cluster,
             env: fixtures::env(),
@@ -37,12 +43,12 @@ impl World {
     }
 
     pub(super) fn set(&self) -> &Value {
-        self.cluster.get(ObjectKind::CloneSet, "web").unwrap()
+        self.cluster.get(CloneSet::RESOURCE, "web").unwrap()
     }
 
     /// Changes the spec of the set, as a user would.
     pub(super) fn edit_spec(&mut self, patch: &Value) {
-        self.cluster.edit(ObjectKind::CloneSet, "web", |set| {
+        self.cluster.edit(CloneSet::RESOURCE, "web", |set| {
             merge(&mut set["spec"], patch);
             set["metadata"]["generation"] = json!(set["metadata"]["generation"].as_i64().unwrap() + 1);
         });
@@ -58,13 +64,13 @@ impl World {
             owners.into_iter().any(|owner| owner["uid"] == SET_UID)
         };
         let heads = |kind| -> Vec<Arc<PartialObject>> { self.cluster.all(kind).filter(is_owned).map(read).collect() };
-        let pods: Vec<&Value> = self.cluster.all(ObjectKind::Pod).filter(is_owned).collect();
+        let pods: Vec<&Value> = self.cluster.all(Pod::RESOURCE).filter(is_owned).collect();
         let is_pods = |object: &&Value| {
             let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
             let mut owners = owners.into_iter().map(|owner| &owner["uid"]);
             owners.any(|owner| pods.iter().any(|pod| pod["metadata"]["uid"] == *owner))
         };
-        let claims = self.cluster.all(ObjectKind::PersistentVolumeClaim);
+        let claims = self.cluster.all(PersistentVolumeClaim::RESOURCE);
         let pods_claims = claims.filter(|claim| is_pods(claim) && !is_owned(claim));
         Observed {
             set: read(self.set()),
@@ -72,13 +78,13 @@ impl World {
             pods_claims: pods_claims.map(read).collect(),
             names_taken: self
                 .cluster
-                .all(ObjectKind::Pod)
+                .all(Pod::RESOURCE)
                 .filter(|pod| !is_owned(pod))
                 .map(name_of)
                 .collect(),
-            claims: heads(ObjectKind::PersistentVolumeClaim),
-            revisions: self.cluster.all(ObjectKind::ControllerRevision).map(read).collect(),
-            pull_jobs: heads(ObjectKind::ImagePullJob),
+            claims: heads(PersistentVolumeClaim::RESOURCE),
+            revisions: self.cluster.all(ControllerRevision::RESOURCE).map(read).collect(),
+            pull_jobs: heads(ImagePullJob::RESOURCE),
             unreadable: Vec::new(),
             nodes: Vec::new(),
             last: self.last.clone(),
@@ -135,16 +141,16 @@ impl World {
     }
 
     pub(super) fn pods(&self) -> Vec<&Value> {
-        self.cluster.all(ObjectKind::Pod).collect()
+        self.cluster.all(Pod::RESOURCE).collect()
     }
 
     pub(super) fn pod_names(&self) -> Vec<String> {
-        self.cluster.all(ObjectKind::Pod).map(name_of).collect()
+        self.cluster.all(Pod::RESOURCE).map(name_of).collect()
     }
 
     pub(super) fn images(&self) -> Vec<String> {
         let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
-        let mut images: Vec<String> = self.cluster.all(ObjectKind::Pod).map(image).collect();
+        let mut images: Vec<String> = self.cluster.all(Pod::RESOURCE).map(image).collect();
         images.sort();
         images
     }
@@ -154,7 +160,7 @@ impl World {
     }
 
     pub(super) fn edit_pod(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
-        self.cluster.edit(ObjectKind::Pod, name, change);
+        self.cluster.edit(Pod::RESOURCE, name, change);
     }
 }
 

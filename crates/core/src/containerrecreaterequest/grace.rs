@@ -10,12 +10,13 @@ use kruise_api::names::condition::container_recreate::PRE_RECREATE_GRACE;
 use kruise_api::names::condition::pod::KRUISE_POD_READY;
 use kruise_api::names::finalizer;
 use kruise_api::pod::Pod;
+use kruise_api::resource::{Preconditions, Subresource};
 use kruise_api::shared::conditions::ConditionStatus;
 use serde_json::json;
 
 use super::convert::GRACE_MESSAGE;
 use super::{Observed, target};
-use crate::plan::{Action, Chain, Env, OnFailure, Pace, Part, Phase, Plan, Preconditions, Step};
+use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step};
 use crate::shared::pod_change::{Guard, to_the_second};
 use crate::shared::readiness::{self, Writer, has_gate};
 
@@ -59,13 +60,10 @@ pub(super) fn hold(
             "lastTransitionTime": to_the_second(env.now),
         }));
     }
-    let same = Preconditions {
-        uid: request.metadata.uid.clone(),
-        resource_version: None,
-    };
+    let same = Preconditions::same(request);
     let said = json!({"status": {"conditions": all}});
     step.push(Chain::of(
-        Action::merge(target(request), Part::Status, said, same).into(),
+        Action::merge(target(request), Some(Subresource::Status), said, same).into(),
     ));
     plan.push(step);
 }
@@ -99,11 +97,6 @@ fn writer(request: &ContainerRecreateRequest) -> Writer {
 
 fn finalizers(request: &ContainerRecreateRequest, all: &[String]) -> Chain {
     let patch = json!({"metadata": {"finalizers": all}});
-    let action = Action::merge(
-        target(request),
-        Part::Object,
-        patch,
-        Preconditions::whole(&request.metadata),
-    );
+    let action = Action::merge(target(request), None, patch, Preconditions::unchanged(request));
     Chain::of(action.into())
 }

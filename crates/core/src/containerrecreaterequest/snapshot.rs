@@ -8,10 +8,11 @@ use kruise_api::containerrecreaterequest::v1beta1::{
 };
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::ContainerState;
+use kruise_api::resource::{Preconditions, Subresource};
 use serde_json::json;
 
 use super::{single, target};
-use crate::plan::{Action, Part, Plan, Preconditions};
+use crate::plan::{Action, Plan};
 
 pub(super) fn plan(
     request: &ContainerRecreateRequest,
@@ -48,9 +49,11 @@ pub(super) fn plan(
         return;
     }
     let patch = json!({"status": {"containerStatusSnapshot": seen}});
-    let same = Preconditions {
-        uid: request.metadata.uid.clone(),
-        resource_version: None,
-    };
-    plan.push(single(Action::merge(target(request), Part::Status, patch, same)));
+    let same = Preconditions::same(request);
+    plan.push(single(Action::merge(
+        target(request),
+        Some(Subresource::Status),
+        patch,
+        same,
+    )));
 }

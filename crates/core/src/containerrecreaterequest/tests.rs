@@ -1,5 +1,9 @@
 //! Requests in a model of a cluster; the test is the daemon and the kubelet.
 
+use kruise_api::containerrecreaterequest::v1beta1::ContainerRecreateRequest;
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
+
 use super::*;
 use crate::plan::harness::Cluster;
 
@@ -21,22 +25,22 @@ impl World {
                 "containerStatuses": [container("old", 0, "2026-05-01T09:00:00Z", true)],
             },
         });
-        cluster.put(ObjectKind::Pod, pod);
+        cluster.put(Pod::RESOURCE, pod);
         let mut full = json!({"podName": "web", "containers": [{"name": "main", "statusContext": {"containerID": "c://old", "restartCount": 0}}]});
         full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         let labels = json!({"crr.apps.kruise.io/active": "true", "crr.apps.kruise.io/pod-uid": "pod-uid", "crr.apps.kruise.io/node-name": "n"});
         let request = json!({"metadata": {"name": "r", "namespace": "shop", "labels": labels}, "spec": full});
-        cluster.put(ObjectKind::ContainerRecreateRequest, request);
+        cluster.put(ContainerRecreateRequest::RESOURCE, request);
         Self { cluster }
     }
 
     fn round(&mut self) -> Plan {
-        let request = self.cluster.get(ObjectKind::ContainerRecreateRequest, "r").unwrap();
+        let request = self.cluster.get(ContainerRecreateRequest::RESOURCE, "r").unwrap();
         let observed = Observed {
             request: Arc::new(serde_json::from_value(request.clone()).unwrap()),
             pod: self
                 .cluster
-                .get(ObjectKind::Pod, "web")
+                .get(Pod::RESOURCE, "web")
                 .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())),
         };
         let plan = plan(&observed, &Env::at(self.cluster.now));
@@ -46,21 +50,21 @@ impl World {
 
     fn request(&self) -> Value {
         self.cluster
-            .get(ObjectKind::ContainerRecreateRequest, "r")
+            .get(ContainerRecreateRequest::RESOURCE, "r")
             .cloned()
             .unwrap_or_default()
     }
 
     fn edit(&mut self, change: impl FnOnce(&mut Value)) {
-        self.cluster.edit(ObjectKind::ContainerRecreateRequest, "r", change);
+        self.cluster.edit(ContainerRecreateRequest::RESOURCE, "r", change);
     }
 
     fn pod(&mut self, change: impl FnOnce(&mut Value)) {
-        self.cluster.edit(ObjectKind::Pod, "web", change);
+        self.cluster.edit(Pod::RESOURCE, "web", change);
     }
 
     fn condition(&self, kind: &str) -> Value {
-        let pod = self.cluster.get(ObjectKind::Pod, "web").unwrap();
+        let pod = self.cluster.get(Pod::RESOURCE, "web").unwrap();
         let mut all = pod["status"]["conditions"].as_array().unwrap().iter();
         all.find(|condition| condition["type"] == kind)
             .cloned()
@@ -156,7 +160,7 @@ fn given_a_pod_that_is_gone_going_or_another_one_then_the_request_ends() {
         assert_eq!(world.request()["status"]["message"], "pod has gone");
     }
     let mut world = World::new(&json!({}));
-    world.cluster.objects.remove(&(ObjectKind::Pod, "web".to_owned()));
+    world.cluster.objects.remove(&(Pod::RESOURCE, "web".to_owned()));
     world.round();
     assert_eq!(world.request()["status"]["message"], "pod has gone");
 }
@@ -167,9 +171,9 @@ fn given_a_grace_period_then_the_pod_is_held_first_and_let_go_at_the_end() {
         let mut world = World::new(&json!({"strategy": {"unreadyGracePeriodSeconds": 0}}));
         world.edit(|request| request["status"] = json!({"phase": "Recreating"}));
         let plan = world.round();
-        let order: Vec<_> = plan.writes().map(|action| action.object().kind).collect();
-        let request = ObjectKind::ContainerRecreateRequest;
-        assert_eq!(order, [request, ObjectKind::Pod, request], "finalizer, Pod, condition");
+        let order: Vec<_> = plan.writes().map(|action| action.object().resource).collect();
+        let request = ContainerRecreateRequest::RESOURCE;
+        assert_eq!(order, [request, Pod::RESOURCE, request], "finalizer, Pod, condition");
         assert_eq!(
             world.request()["metadata"]["finalizers"],
             json!(["crr.apps.kruise.io/unready-acquired"])
@@ -224,7 +228,7 @@ fn given_a_held_pod_that_is_gone_then_only_the_finalizer_goes() {
     let mut world = World::new(&json!({"strategy": {"unreadyGracePeriodSeconds": 5}}));
     world.edit(|request| request["status"] = json!({"phase": "Recreating"}));
     world.round();
-    world.cluster.objects.remove(&(ObjectKind::Pod, "web".to_owned()));
+    world.cluster.objects.remove(&(Pod::RESOURCE, "web".to_owned()));
     world.round();
     assert_eq!(world.request()["status"]["message"], "pod has gone");
     world.round();

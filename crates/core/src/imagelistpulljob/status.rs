@@ -8,10 +8,11 @@ use kruise_api::document;
 use kruise_api::imagelistpulljob::v1beta1::ImageListPullJob;
 use kruise_api::imagelistpulljob::{FailedImageStatus, ImageListPullJobStatus};
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::resource::{Preconditions, Subresource};
 use kruise_api::shared::completion::CompletionPolicyType;
 use serde_json::json;
 
-use crate::plan::{Action, ObjectKind, Part, Preconditions, Target};
+use crate::plan::{Action, Target};
 
 /// The status with these jobs, by image.
 pub(super) fn of(
@@ -57,10 +58,12 @@ pub(super) fn write(list: &ImageListPullJob, new: &ImageListPullJobStatus) -> Op
         // A status that is not there yet is written whole: fields that are zero are required.
         None => serde_json::to_value(new).ok()?,
     };
-    let same = Preconditions {
-        uid: list.metadata.uid.clone(),
-        resource_version: None,
-    };
-    let object = Target::whole(ObjectKind::ImageListPullJob, &list.metadata);
-    Some(Action::merge(object, Part::Status, json!({ "status": patch }), same))
+    let same = Preconditions::same(list);
+    let object = Target::of(list);
+    Some(Action::merge(
+        object,
+        Some(Subresource::Status),
+        json!({ "status": patch }),
+        same,
+    ))
 }

@@ -1,5 +1,9 @@
 //! Lists in a model of a cluster.
 
+use kruise_api::imagelistpulljob::v1beta1::ImageListPullJob;
+use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::kind::Kind as _;
+
 use super::*;
 use crate::plan::harness::Cluster;
 
@@ -12,17 +16,17 @@ impl World {
     fn new(spec: &Value) -> Self {
         let mut cluster = Cluster::at("2026-05-01T10:00:00Z".parse().unwrap());
         let list = json!({"metadata": {"name": "list", "namespace": "shop"}, "spec": spec});
-        cluster.put(ObjectKind::ImageListPullJob, list);
+        cluster.put(ImageListPullJob::RESOURCE, list);
         Self { cluster, seed: 0 }
     }
 
     fn round(&mut self) -> Plan {
-        let list = self.cluster.get(ObjectKind::ImageListPullJob, "list").unwrap();
+        let list = self.cluster.get(ImageListPullJob::RESOURCE, "list").unwrap();
         let observed = Observed {
             list: Arc::new(serde_json::from_value(list.clone()).unwrap()),
             jobs: self
                 .cluster
-                .all(ObjectKind::ImagePullJob)
+                .all(ImagePullJob::RESOURCE)
                 .map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap()))
                 .collect(),
         };
@@ -37,7 +41,7 @@ impl World {
     }
 
     fn jobs(&self) -> BTreeMap<String, Value> {
-        let all = self.cluster.all(ObjectKind::ImagePullJob);
+        let all = self.cluster.all(ImagePullJob::RESOURCE);
         all.map(|job| (job["spec"]["image"].as_str().unwrap().to_owned(), job.clone()))
             .collect()
     }
@@ -49,15 +53,15 @@ impl World {
             .unwrap()
             .extend(status.as_object().unwrap().clone());
         self.cluster
-            .edit(ObjectKind::ImagePullJob, &name, |job| job["status"] = full);
+            .edit(ImagePullJob::RESOURCE, &name, |job| job["status"] = full);
     }
 
     fn edit(&mut self, change: impl FnOnce(&mut Value)) {
-        self.cluster.edit(ObjectKind::ImageListPullJob, "list", change);
+        self.cluster.edit(ImageListPullJob::RESOURCE, "list", change);
     }
 
     fn status(&self) -> Value {
-        self.cluster.get(ObjectKind::ImageListPullJob, "list").unwrap()["status"].clone()
+        self.cluster.get(ImageListPullJob::RESOURCE, "list").unwrap()["status"].clone()
     }
 }
 
@@ -72,7 +76,7 @@ fn given_two_images_then_two_jobs_pull_them_and_the_list_is_done_with_them() {
     let jobs = world.jobs();
     assert_eq!(jobs.len(), 2);
     let job = &jobs["busybox:1.33"];
-    let list = world.cluster.get(ObjectKind::ImageListPullJob, "list").unwrap();
+    let list = world.cluster.get(ImageListPullJob::RESOURCE, "list").unwrap();
     assert!(job["metadata"]["name"].as_str().unwrap().starts_with("list-"));
     assert_eq!(job["metadata"]["labels"], list["metadata"]["labels"]);
     assert_eq!(
@@ -153,7 +157,7 @@ fn given_changes_then_jobs_come_go_and_are_made_anew() {
         assert_ne!(job["metadata"]["uid"], second[image]["metadata"]["uid"], "made anew");
     }
     let name = third["nginx:1"]["metadata"]["name"].as_str().unwrap().to_owned();
-    world.cluster.objects.remove(&(ObjectKind::ImagePullJob, name));
+    world.cluster.objects.remove(&(ImagePullJob::RESOURCE, name));
     world.round();
     assert_eq!(world.jobs().len(), 2, "one that is gone comes back");
 }
@@ -165,7 +169,7 @@ fn given_jobs_of_another_release_that_say_the_same_then_they_are_only_labelled()
     let before = world.jobs();
     for job in before.values() {
         let name = job["metadata"]["name"].as_str().unwrap();
-        world.cluster.edit(ObjectKind::ImagePullJob, name, |job| {
+        world.cluster.edit(ImagePullJob::RESOURCE, name, |job| {
             job["metadata"]["labels"]["controller-revision-hash"] = json!("6d5677fd69");
             job["spec"]["imagePullPolicy"] = json!("IfNotPresent");
             job["spec"]["pullPolicy"] = json!({"timeoutSeconds": 600, "backoffLimit": 3});
@@ -192,7 +196,7 @@ fn given_an_end_then_the_list_goes_after_its_time_and_never_ends_when_told_so() 
     assert_eq!(world.round().wake_after, Some(std::time::Duration::from_secs(7)));
     world.cluster.pass(7);
     world.round();
-    assert!(world.cluster.get(ObjectKind::ImageListPullJob, "list").is_none());
+    assert!(world.cluster.get(ImageListPullJob::RESOURCE, "list").is_none());
 
     let mut spec = two();
     spec["completionPolicy"] = json!({"type": "Never"});

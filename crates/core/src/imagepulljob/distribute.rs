@@ -15,14 +15,13 @@ use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretReference};
 use kruise_api::nodeimage::{CachedNodeImage, ImageTagPullPolicy, ImageTagSpec};
+use kruise_api::resource::Preconditions;
 use kruise_api::shared::completion::CompletionPolicyType;
 use serde_json::json;
 
 use super::Observed;
 use super::counts::{Counts, is_listed, is_owner};
-use crate::plan::{
-    Action, Chain, IdSource, ObjectKind, OnFailure, Pace, Part, Phase, Plan, Preconditions, Step, Target,
-};
+use crate::plan::{Action, Chain, IdSource, OnFailure, Pace, Phase, Plan, Step, Target};
 use crate::shared::image_name::Image;
 use crate::shared::image_pull::{BACKOFF_LIMIT, TIMEOUT_SECONDS};
 
@@ -156,8 +155,8 @@ fn write(node: &CachedNodeImage, image: &Image, entry: &ImageSpec) -> Chain {
     let Some(patch) = patch else {
         return Chain::default();
     };
-    let object = Target::of(ObjectKind::NodeImage, &node.metadata);
+    let object = Target::of(node);
     let patch = json!({"spec": {"images": {(image.name.as_str()): patch}}});
-    let action = Action::merge(object, Part::Object, patch, Preconditions::unchanged(&node.metadata));
+    let action = Action::merge(object, None, patch, Preconditions::unchanged(&node.metadata));
     Chain::of(action.into())
 }

@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kruise_api::kind::Kind as _;
 use kruise_api::names::{annotation, event, pattern};
 use kruise_api::nodeimage::v1beta1::{SecretMode, SecretReference};
+use kruise_api::resource::Preconditions;
 use kruise_api::secret::Secret;
 
 use super::Observed;
-use crate::plan::{
-    Action, Chain, Event, IdSource, ObjectKind, OnFailure, Pace, Phase, Plan, Preconditions, Step, Target, Why,
-};
+use crate::plan::{Action, Chain, Event, IdSource, OnFailure, Pace, Phase, Plan, Step, Target, Why};
 
 /// When a job looks again for a namespace that is missing.
 const RETRY: Duration = Duration::from_secs(10);
@@ -128,7 +128,7 @@ fn copied(
         .clone()
         .find(|copy| users(copy).contains(us))
         .or_else(|| ours.clone().next());
-    let from = Target::of(ObjectKind::Secret, &source.metadata);
+    let from = Target::of(source);
     let mut annotations = BTreeMap::from([
         (annotation::PULL_SECRET_SOURCE.to_owned(), from_key.clone()),
         (annotation::PULL_SECRET_MODE.to_owned(), SHARED.to_owned()),
@@ -137,7 +137,7 @@ fn copied(
     let Some(copy) = copy else {
         let name = pattern::copied_pull_secret(&source.metadata.name, &ids.next_hex());
         let action = Action::CopySecret {
-            object: Target::new(ObjectKind::Secret, &secrets.place, &name),
+            object: Target::new(Secret::RESOURCE, &secrets.place, &name),
             from: Some(from),
             annotations,
             preconditions: None,
@@ -155,7 +155,7 @@ fn copied(
         annotations.remove(annotation::PULL_SECRET_MODE);
     }
     let action = Action::CopySecret {
-        object: Target::of(ObjectKind::Secret, &copy.metadata),
+        object: Target::of(&**copy),
         from: Some(from),
         annotations,
         preconditions: Some(Preconditions::unchanged(&copy.metadata)),
@@ -175,7 +175,7 @@ pub(super) fn take_back(observed: &Observed, plan: &mut Plan) {
         if !rest.remove(us.as_str()) || copy.metadata.is_deleting() {
             continue;
         }
-        let object = Target::of(ObjectKind::Secret, &copy.metadata);
+        let object = Target::of(&**copy);
         let unchanged = Preconditions::unchanged(&copy.metadata);
         let action = if rest.is_empty() {
             Action::Delete {

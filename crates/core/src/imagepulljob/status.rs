@@ -5,11 +5,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kruise_api::document;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::imagepulljob::{ImagePullJobSpec, ImagePullJobStatus};
+use kruise_api::resource::{Preconditions, Subresource};
 use kruise_api::shared::completion::CompletionPolicyType;
 use serde_json::json;
 
 use super::counts::Counts;
-use crate::plan::{Action, ObjectKind, Part, Preconditions, Target};
+use crate::plan::{Action, Target};
 
 /// The status with these counts.
 pub(super) fn of(
@@ -61,14 +62,11 @@ pub(super) fn write(job: &ImagePullJob, new: &ImagePullJobStatus) -> Option<Acti
         // A status that is not there yet is written whole: fields that are zero are required.
         None => serde_json::to_value(new).ok()?,
     };
-    let preconditions = Preconditions {
-        uid: job.metadata.uid.clone(),
-        resource_version: None,
-    };
-    let object = Target::whole(ObjectKind::ImagePullJob, &job.metadata);
+    let preconditions = Preconditions::same(job);
+    let object = Target::of(job);
     Some(Action::merge(
         object,
-        Part::Status,
+        Some(Subresource::Status),
         json!({ "status": patch }),
         preconditions,
     ))

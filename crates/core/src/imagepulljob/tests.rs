@@ -5,6 +5,9 @@ mod secrets;
 use super::secrets::{Secrets, key, source, users};
 use super::*;
 use crate::plan::harness::Cluster;
+use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::kind::Kind as _;
+use kruise_api::nodeimage::v1beta1::NodeImage;
 use kruise_api::secret::Secret;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,7 +29,7 @@ impl World {
         for number in 0..nodes {
             let labels = json!({"zone": if number % 2 == 0 { "a" } else { "b" }});
             cluster.put(
-                ObjectKind::NodeImage,
+                NodeImage::RESOURCE,
                 json!({"metadata": {"name": format!("node-{number:04}"), "labels": labels}, "spec": {}}),
             );
         }
@@ -35,7 +38,7 @@ impl World {
             json!({"image": "nginx:1.25", "completionPolicy": {"type": "Always"}, "imagePullPolicy": "IfNotPresent"});
         job.as_object_mut().unwrap().append(spec.as_object_mut().unwrap());
         cluster.put(
-            ObjectKind::ImagePullJob,
+            ImagePullJob::RESOURCE,
             json!({"metadata": {"name": "job", "namespace": "shop"}, "spec": job}),
         );
         Self {
@@ -48,15 +51,15 @@ impl World {
 
     fn observed(&self) -> Observed {
         let read = |value: &Value| serde_json::from_value(value.clone()).unwrap();
-        let job: ImagePullJob = read(self.cluster.get(ObjectKind::ImagePullJob, "job").unwrap());
+        let job: ImagePullJob = read(self.cluster.get(ImagePullJob::RESOURCE, "job").unwrap());
         let nodes: Vec<Arc<CachedNodeImage>> = self
             .cluster
-            .all(ObjectKind::NodeImage)
+            .all(NodeImage::RESOURCE)
             .map(|node| Arc::new(read_known(node)))
             .collect();
         let all: Vec<Arc<Secret>> = self
             .cluster
-            .all(ObjectKind::Secret)
+            .all(Secret::RESOURCE)
             .map(|secret| Arc::new(serde_json::from_value(secret.clone()).unwrap()))
             .collect();
         let us = key("shop", "job");
@@ -100,7 +103,7 @@ impl World {
 
     /// One round. Returns the plan.
     fn round(&mut self) -> Plan {
-        if self.cluster.get(ObjectKind::ImagePullJob, "job").is_none() {
+        if self.cluster.get(ImagePullJob::RESOURCE, "job").is_none() {
             return Plan::default();
         }
         let plan = plan(&self.observed(), &self.env());
@@ -111,7 +114,7 @@ impl World {
         }
         let open = self
             .cluster
-            .all(ObjectKind::NodeImage)
+            .all(NodeImage::RESOURCE)
             .filter(|node| !unanswered(&read_known(node)).is_empty())
             .count();
         self.most = self.most.max(open);
@@ -122,7 +125,7 @@ impl World {
     fn answer(&mut self, phase: impl Fn(&str) -> Option<&'static str>) {
         let names: Vec<String> = self
             .cluster
-            .all(ObjectKind::NodeImage)
+            .all(NodeImage::RESOURCE)
             .map(crate::plan::harness::name_of)
             .collect();
         for name in names {
@@ -134,7 +137,7 @@ impl World {
 
     fn answer_of(&mut self, node: &str, phase: &str) {
         let now = self.cluster.now.to_string();
-        self.cluster.edit(ObjectKind::NodeImage, node, |node| {
+        self.cluster.edit(NodeImage::RESOURCE, node, |node| {
             for (tag, version) in unanswered(&read_known(node)) {
                 let answer = json!({"tag": tag, "phase": phase, "version": version, "completionTime": now});
                 node["status"]["imageStatuses"][IMAGE] = json!({"tags": [answer]});
@@ -143,13 +146,13 @@ impl World {
     }
 
     fn status(&self) -> Value {
-        self.cluster.get(ObjectKind::ImagePullJob, "job").unwrap()["status"].clone()
+        self.cluster.get(ImagePullJob::RESOURCE, "job").unwrap()["status"].clone()
     }
 
     fn tag(&self, node: usize) -> Value {
         let node = self
             .cluster
-            .get(ObjectKind::NodeImage, &format!("node-{node:04}"))
+            .get(NodeImage::RESOURCE, &format!("node-{node:04}"))
             .unwrap();
         node["spec"]["images"][IMAGE]["tags"][0].clone()
     }
@@ -199,7 +202,7 @@ fn given_three_nodes_and_one_at_a_time_then_each_gets_its_turn_and_the_job_is_do
     );
     assert_eq!(world.most, 1);
     world.round();
-    let job = world.cluster.get(ObjectKind::ImagePullJob, "job").unwrap();
+    let job = world.cluster.get(ImagePullJob::RESOURCE, "job").unwrap();
     assert_eq!(job["metadata"]["finalizers"], json!([]), "let go of when it is done");
     assert!(world.round().is_idle());
 }
@@ -211,7 +214,7 @@ fn given_an_entry_then_it_says_what_the_original_says() {
         &json!({"pullPolicy": {"timeoutSeconds": 10, "backoffLimit": 1}, "sandboxConfig": {"labels": {"a": "b"}}}),
     );
     world.round();
-    let uid = world.cluster.get(ObjectKind::ImagePullJob, "job").unwrap()["metadata"]["uid"].clone();
+    let uid = world.cluster.get(ImagePullJob::RESOURCE, "job").unwrap()["metadata"]["uid"].clone();
     let mut tag = world.tag(0);
     let ttl = tag["pullPolicy"]["ttlSecondsAfterFinished"].take().as_i64().unwrap();
     assert!((310..610).contains(&ttl), "{ttl}");
@@ -225,7 +228,7 @@ fn given_an_entry_then_it_says_what_the_original_says() {
             ],
         })
     );
-    let node = world.cluster.get(ObjectKind::NodeImage, "node-0000").unwrap();
+    let node = world.cluster.get(NodeImage::RESOURCE, "node-0000").unwrap();
     assert_eq!(
         node["spec"]["images"][IMAGE]["sandboxConfig"],
         json!({"labels": {"a": "b"}})
@@ -316,7 +319,7 @@ fn given_a_job_that_never_ends_then_a_node_that_joins_is_served_and_an_answer_of
     world.round();
     assert_eq!(world.status()["message"], "job is running, progress 100.0%");
     world.cluster.put(
-        ObjectKind::NodeImage,
+        NodeImage::RESOURCE,
         json!({"metadata": {"name": "node-0001"}, "spec": {}}),
     );
     world.round();
@@ -324,7 +327,7 @@ fn given_a_job_that_never_ends_then_a_node_that_joins_is_served_and_an_answer_of
     // The tag's time was over.
     world
         .cluster
-        .edit(ObjectKind::NodeImage, "node-0000", |node| node["spec"] = json!({}));
+        .edit(NodeImage::RESOURCE, "node-0000", |node| node["spec"] = json!({}));
     world.answer(|_| Some("Succeeded"));
     world.cluster.pass(2);
     world.round();
@@ -351,7 +354,7 @@ fn given_another_job_asked_before_then_the_node_is_asked_again_and_both_own_the_
     let mut world = World::new(1, &json!({"imagePullPolicy": "Always"}));
     let other = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob", "namespace": "n", "name": "o", "uid": "other"});
     let tag = json!({"tag": "1.25", "createdAt": "2026-01-01T00:00:00Z", "ownerReferences": [other], "pullPolicy": {"timeoutSeconds": 1}});
-    world.cluster.edit(ObjectKind::NodeImage, "node-0000", |node| {
+    world.cluster.edit(NodeImage::RESOURCE, "node-0000", |node| {
         node["spec"]["images"][IMAGE] = json!({"tags": [tag], "sandboxConfig": {"labels": {"x": "y"}}});
     });
     world.answer(|_| Some("Succeeded"));
@@ -363,7 +366,7 @@ fn given_another_job_asked_before_then_the_node_is_asked_again_and_both_own_the_
         (&tag["imagePullPolicy"], &tag["pullPolicy"]["timeoutSeconds"]),
         (&json!("Always"), &json!(1))
     );
-    let node = world.cluster.get(ObjectKind::NodeImage, "node-0000").unwrap();
+    let node = world.cluster.get(NodeImage::RESOURCE, "node-0000").unwrap();
     assert!(
         node["spec"]["images"][IMAGE]["sandboxConfig"].is_null(),
         "the last job counts"
@@ -378,7 +381,7 @@ fn given_nodes_that_could_not_be_asked_then_they_are_not_active() {
     let mut world = World::new(2, &json!({"parallelism": 2}));
     let plan = plan(&world.observed(), &world.env());
     // Somebody else writes one of them meanwhile.
-    world.cluster.edit(ObjectKind::NodeImage, "node-0000", |node| {
+    world.cluster.edit(NodeImage::RESOURCE, "node-0000", |node| {
         node["metadata"]["labels"] = json!({"zone": "c"});
     });
     assert_eq!(world.cluster.apply(&plan, usize::MAX).failures.len(), 1);
@@ -408,7 +411,7 @@ fn given_a_time_to_live_then_the_job_goes_when_it_is_over() {
     assert_eq!(world.round().wake_after, Some(Duration::from_secs(5)));
     world.cluster.pass(5);
     world.round();
-    assert!(world.cluster.get(ObjectKind::ImagePullJob, "job").is_none());
+    assert!(world.cluster.get(ImagePullJob::RESOURCE, "job").is_none());
 }
 
 #[test]
@@ -420,7 +423,7 @@ fn given_many_nodes_then_the_job_costs_little_more_than_a_write_each() {
         let plan = world.round();
         let asked = plan
             .writes()
-            .filter(|action| action.object().kind == ObjectKind::NodeImage);
+            .filter(|action| action.object().resource == NodeImage::RESOURCE);
         open.extend(asked.map(|action| action.object().name.clone()));
         for name in open.drain(..open.len().min(2)).collect::<Vec<String>>() {
             world.answer_of(&name, "Succeeded");

@@ -10,9 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kruise_api::document;
 use kruise_api::names::event;
 use kruise_api::nodeimage::{CachedNodeImage, ImagePullPhase, ImageTagSpec, ImageTagStatus, NodeImageStatus};
+use kruise_api::resource::{Preconditions, Subresource};
 use serde_json::{Value, json};
 
-use crate::plan::{About, Action, Env, Event, ObjectKind, Part, Plan, Preconditions, Target, Why};
+use crate::plan::{About, Action, Env, Event, Plan, Target, Why};
 use crate::shared::image_name::reference;
 use crate::shared::pod_change::whole_seconds;
 use crate::shared::time_to_live::after;
@@ -56,10 +57,10 @@ pub(super) fn plan(images: &CachedNodeImage, env: &Env, plan: &mut Plan) {
             ("waiting", new.waiting),
         ];
         patch.extend(counts.map(|(field, count)| (field.to_owned(), json!(count))));
-        let object = Target::of(ObjectKind::NodeImage, &images.metadata);
+        let object = Target::of(images);
         let unchanged = Preconditions::unchanged(&images.metadata);
         let patch = json!({ "status": patch });
-        plan.status = Some(Action::merge(object, Part::Status, patch, unchanged));
+        plan.status = Some(Action::merge(object, Some(Subresource::Status), patch, unchanged));
     }
 }
 

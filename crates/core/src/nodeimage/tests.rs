@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::plan::harness::Cluster;
+use kruise_api::kind::Kind as _;
+use kruise_api::nodeimage::v1beta1::NodeImage;
 use serde_json::Value;
 
 struct World {
@@ -21,7 +23,7 @@ impl World {
     fn new(node: Option<Value>, images: Option<Value>) -> Self {
         let mut cluster = Cluster::at("2026-05-01T10:00:00Z".parse().unwrap());
         if let Some(images) = images {
-            cluster.put(ObjectKind::NodeImage, images);
+            cluster.put(NodeImage::RESOURCE, images);
         }
         Self {
             cluster,
@@ -33,7 +35,7 @@ impl World {
 
     fn round(&mut self) -> Plan {
         let read = |value: &Value| serde_json::from_value(value.clone()).unwrap();
-        let images = self.cluster.get(ObjectKind::NodeImage, "a");
+        let images = self.cluster.get(NodeImage::RESOURCE, "a");
         let observed = Observed {
             name: "a".to_owned(),
             node: self
@@ -51,10 +53,7 @@ impl World {
     }
 
     fn images(&self) -> Value {
-        self.cluster
-            .get(ObjectKind::NodeImage, "a")
-            .cloned()
-            .unwrap_or_default()
+        self.cluster.get(NodeImage::RESOURCE, "a").cloned().unwrap_or_default()
     }
 }
 

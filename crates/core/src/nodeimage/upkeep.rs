@@ -15,10 +15,11 @@ use kruise_api::kind::Kind as _;
 use kruise_api::node::Node;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretMode};
 use kruise_api::nodeimage::{CachedNodeImage, ImageTagSpec};
+use kruise_api::resource::Preconditions;
 use serde_json::{Map, Value};
 
 use super::{Observed, labels, single};
-use crate::plan::{Action, Env, ObjectKind, Part, Plan, Preconditions, Target};
+use crate::plan::{Action, Env, Plan, Target};
 use crate::shared::pod_change::whole_seconds;
 use crate::shared::time_to_live::after;
 
@@ -45,14 +46,9 @@ pub(super) fn plan(observed: &Observed, images: &CachedNodeImage, node: Option<&
         );
     }
     if !patch.is_empty() {
-        let object = Target::of(ObjectKind::NodeImage, &images.metadata);
+        let object = Target::of(images);
         let unchanged = Preconditions::unchanged(&images.metadata);
-        plan.push(single(Action::merge(
-            object,
-            Part::Object,
-            Value::Object(patch),
-            unchanged,
-        )));
+        plan.push(single(Action::merge(object, None, Value::Object(patch), unchanged)));
     }
 }
 

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kruise_api::meta::Meta;
-use kruise_api::names::group;
+use kruise_api::kind::Kind;
+use kruise_api::meta::Object;
 use kruise_api::pod::Pod;
+use kruise_api::resource::{Preconditions, Resource, Subresource};
+use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::shared::go_json;
-use crate::shared::pod_change::{self, PodPatch};
+use crate::shared::pod_change::PodPatch;
 
 /// One write. Every kind of ours uses this same list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,8 +32,9 @@ pub enum Action {
         /// Which.
         #[serde(flatten)]
         object: Target,
-        /// The object itself, or a part that is written by itself.
-        part: Part,
+        /// The part that is written by itself; nothing for the object.
+        #[serde(rename = "part", serialize_with = "part")]
+        subresource: Option<Subresource>,
         /// The change.
         #[serde(flatten)]
         patch: Patch,
@@ -83,50 +85,26 @@ impl Action {
         }
     }
 
-    /// Deletes this very object.
-    pub fn delete(kind: ObjectKind, meta: &Meta) -> Self {
-        Self::Delete {
-            object: Target::of(kind, meta),
-            preconditions: Preconditions::same(meta),
-        }
+    /// Deletes an object.
+    pub fn delete(object: Target, preconditions: Preconditions) -> Self {
+        Self::Delete { object, preconditions }
     }
 
-    /// The same for an object with all of its metadata.
-    pub fn delete_whole(kind: ObjectKind, meta: &ObjectMeta) -> Self {
-        Self::Delete {
-            object: Target::whole(kind, meta),
-            preconditions: Preconditions {
-                uid: meta.uid.clone(),
-                resource_version: None,
-            },
-        }
-    }
-
-    /// Changes an object with Kubernetes' own kind of patch, which merges lists of its own kinds by their keys.
-    pub fn patch(object: Target, patch: Value, preconditions: Preconditions) -> Self {
+    /// Changes an object, or a part of it, with Kubernetes' own kind of patch, which merges lists of its own kinds by their keys.
+    pub fn patch(object: Target, subresource: Option<Subresource>, patch: Value, preconditions: Preconditions) -> Self {
         Self::Patch {
             object,
-            part: Part::Object,
-            patch: Patch::Strategic(patch),
-            preconditions,
-        }
-    }
-
-    /// The same for a part that is written by itself. The status of a Pod can carry labels and annotations as well.
-    pub fn patch_part(object: Target, part: Part, patch: Value, preconditions: Preconditions) -> Self {
-        Self::Patch {
-            object,
-            part,
+            subresource,
             patch: Patch::Strategic(patch),
             preconditions,
         }
     }
 
     /// Changes an object of ours, or a part of it, with a JSON merge patch.
-    pub fn merge(object: Target, part: Part, patch: Value, preconditions: Preconditions) -> Self {
+    pub fn merge(object: Target, subresource: Option<Subresource>, patch: Value, preconditions: Preconditions) -> Self {
         Self::Patch {
             object,
-            part,
+            subresource,
             patch: Patch::Merge(patch),
             preconditions,
         }
@@ -134,14 +112,12 @@ impl Action {
 
     /// Changes a Pod as a decision about it says.
     pub fn patch_pod(pod: &Pod, request: PodPatch) -> Self {
-        let PodPatch { part, mut body } = request;
-        let preconditions = Preconditions::taken_from(&mut body, &pod.metadata);
-        let part = match part {
-            pod_change::Part::Pod => Part::Object,
-            pod_change::Part::Status => Part::Status,
-            pod_change::Part::Resize => Part::Resize,
-        };
-        Self::patch_part(Target::of(ObjectKind::Pod, &pod.metadata), part, body, preconditions)
+        let PodPatch {
+            subresource,
+            body,
+            preconditions,
+        } = request;
+        Self::patch(Target::of(pod), subresource, body, preconditions)
     }
 
     /// The object that is written.
@@ -156,12 +132,19 @@ impl Action {
     }
 }
 
+/// Plans name the object itself as a part too, so that a reader need not know what a missing field means.
+#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn part<S: Serializer>(subresource: &Option<Subresource>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(subresource.map_or("object", Subresource::as_str))
+}
+
 /// The object of a write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
     /// Its kind.
-    pub kind: ObjectKind,
+    #[serde(flatten, serialize_with = "kind")]
+    pub resource: &'static Resource,
     /// Its namespace; empty for objects of the cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
@@ -171,85 +154,41 @@ pub struct Target {
 
 impl Target {
     /// An object by its name.
-    pub fn new(kind: ObjectKind, namespace: &str, name: &str) -> Self {
+    pub fn new(resource: &'static Resource, namespace: &str, name: &str) -> Self {
         Self {
-            kind,
+            resource,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
     }
 
-    /// An object with all of its metadata.
-    pub fn whole(kind: ObjectKind, meta: &ObjectMeta) -> Self {
-        let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        Self {
-            kind,
-            namespace: text(&meta.namespace),
-            name: text(&meta.name),
-        }
+    /// An object whose type says its kind.
+    pub fn of<K: Kind + Object>(object: &K) -> Self {
+        Self::of_kind(K::RESOURCE, object)
     }
 
-    /// An object of the cache.
-    pub fn of(kind: ObjectKind, meta: &Meta) -> Self {
-        Self::new(kind, &meta.namespace, &meta.name)
+    /// An object of which only the metadata is known.
+    pub fn of_kind(resource: &'static Resource, object: &impl Object) -> Self {
+        Self::new(resource, object.namespace(), object.name())
     }
 }
 
 /// `Pod web-x7k2p`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {}", self.kind, self.name)
+        write!(f, "{} {}", self.resource.kind, self.name)
     }
 }
 
-/// The kinds that are written. The variant's name is the kind's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum ObjectKind {
-    /// Pod.
-    Pod,
-    /// `PersistentVolumeClaim`.
-    PersistentVolumeClaim,
-    /// ControllerRevision.
-    ControllerRevision,
-    /// Secret.
-    Secret,
-    /// ImagePullJob, v1beta1.
-    ImagePullJob,
-    /// ImageListPullJob, v1beta1.
-    ImageListPullJob,
-    /// NodeImage, v1beta1.
-    NodeImage,
-    /// ContainerRecreateRequest, v1beta1.
-    ContainerRecreateRequest,
-    /// CloneSet, v1beta1.
-    CloneSet,
-}
-
-impl ObjectKind {
-    /// The `apiVersion` in which objects of the kind are written.
-    pub fn api_version(self) -> &'static str {
-        match self {
-            Self::Pod | Self::PersistentVolumeClaim | Self::Secret => "v1",
-            Self::ControllerRevision => "apps/v1",
-            Self::ImagePullJob
-            | Self::ImageListPullJob
-            | Self::NodeImage
-            | Self::ContainerRecreateRequest
-            | Self::CloneSet => group::APPS_V1BETA1,
-        }
+/// A kind in a plan: its name, and its group when it is not the core group, as there are two kinds called StatefulSet.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+pub(super) fn kind<S: Serializer>(resource: &&'static Resource, to: S) -> Result<S::Ok, S::Error> {
+    let mut fields = to.serialize_map(None)?;
+    fields.serialize_entry("kind", resource.kind)?;
+    if !resource.group.is_empty() {
+        fields.serialize_entry("group", resource.group)?;
     }
-}
-
-/// What is written of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Part {
-    /// All but its status.
-    Object,
-    /// Its status.
-    Status,
-    /// The resources of a Pod's containers.
-    Resize,
+    fields.end()
 }
 
 /// A change of an object.
@@ -268,64 +207,6 @@ impl Patch {
         match self {
             Self::Merge(document) | Self::Strategic(document) => document,
         }
-    }
-}
-
-/// What has to be true of an object for a write to happen; the server checks it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Preconditions {
-    /// It is this very object, not another of the same name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uid: Option<String>,
-    /// Nobody has changed it since this version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resource_version: Option<String>,
-}
-
-impl Preconditions {
-    /// It is this very object.
-    pub fn same(meta: &Meta) -> Self {
-        Self {
-            uid: (!meta.uid.is_empty()).then(|| meta.uid.to_string()),
-            resource_version: None,
-        }
-    }
-
-    /// It is this very object, and nobody has changed it since; for objects with all of their metadata.
-    pub fn whole(meta: &ObjectMeta) -> Self {
-        Self {
-            uid: meta.uid.clone(),
-            resource_version: meta.resource_version.clone(),
-        }
-    }
-
-    /// It is this very object, and nobody has changed it since it was looked at.
-    pub fn unchanged(meta: &Meta) -> Self {
-        Self {
-            resource_version: (meta.resource_version != 0).then(|| meta.resource_version.to_string()),
-            ..Self::same(meta)
-        }
-    }
-}
-
-impl Preconditions {
-    /// Moves the conditions out of a patch, in which they are fields of the metadata. The UID is always one.
-    pub fn taken_from(patch: &mut Value, meta: &Meta) -> Self {
-        let mut conditions = Self::same(meta);
-        let Some(patch) = patch.as_object_mut() else {
-            return conditions;
-        };
-        if let Some(Value::Object(metadata)) = patch.get_mut("metadata") {
-            metadata.remove("uid");
-            if metadata.remove("resourceVersion").is_some() {
-                conditions = Self::unchanged(meta);
-            }
-            if metadata.is_empty() {
-                patch.remove("metadata");
-            }
-        }
-        conditions
     }
 }
 

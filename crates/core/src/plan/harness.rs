@@ -6,19 +6,21 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kruise_api::kind::Kind as _;
 use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
 use kruise_api::names::label;
+use kruise_api::pod::Pod;
+use kruise_api::resource::{Preconditions, Resource, Subresource};
 use serde_json::{Map, Value, json};
 
-use super::{
-    Action, Failure, FailureClass, ObjectKind, OnFailure, Outcome, Pace, Part, Patch, Phase, Plan, Preconditions, Step,
-};
+use super::{Action, Failure, FailureClass, OnFailure, Outcome, Pace, Patch, Phase, Plan, Step};
 
 /// A cluster of one namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) now: Timestamp,
-    pub(crate) objects: BTreeMap<(ObjectKind, String), Value>,
+    pub(crate) objects: BTreeMap<(&'static Resource, String), Value>,
     pub(crate) writes: usize,
     /// The write with this number is refused.
     pub(crate) refused: Option<usize>,
@@ -48,7 +50,7 @@ pub(crate) type Policy = fn(&Cluster, &Action) -> bool;
 struct Applied {
     /// Writes that are left before the process dies.
     budget: usize,
-    done: Vec<(Phase, ObjectKind)>,
+    done: Vec<(Phase, &'static Resource)>,
     stopped: bool,
     outcome: Outcome,
 }
@@ -69,14 +71,14 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn all(&self, kind: ObjectKind) -> impl Iterator<Item = &Value> {
+    pub(crate) fn all(&self, kind: &'static Resource) -> impl Iterator<Item = &Value> {
         self.objects
             .iter()
             .filter(move |((known, _), _)| *known == kind)
             .map(|(_, object)| object)
     }
 
-    pub(crate) fn get(&self, kind: ObjectKind, name: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, kind: &'static Resource, name: &str) -> Option<&Value> {
         self.objects.get(&(kind, name.to_owned()))
     }
 
@@ -85,7 +87,7 @@ impl Cluster {
     }
 
     /// Puts an object in, or changes it, as a user would.
-    pub(crate) fn put(&mut self, kind: ObjectKind, mut object: Value) {
+    pub(crate) fn put(&mut self, kind: &'static Resource, mut object: Value) {
         let name = name_of(&object);
         self.version += 1;
         let meta = &mut object["metadata"];
@@ -100,7 +102,7 @@ impl Cluster {
     }
 
     /// Changes an object; nothing happens to its version when it stays the same.
-    pub(crate) fn edit(&mut self, kind: ObjectKind, name: &str, change: impl FnOnce(&mut Value)) {
+    pub(crate) fn edit(&mut self, kind: &'static Resource, name: &str, change: impl FnOnce(&mut Value)) {
         let Some(object) = self.objects.get_mut(&(kind, name.to_owned())) else {
             return;
         };
@@ -121,7 +123,7 @@ impl Cluster {
         self.apply_steps(&plan.actions, &mut applied);
         if let Some(fallback) = &plan.fallback
             && !applied.stopped
-            && !applied.done.contains(&(fallback.phase, fallback.kind))
+            && !applied.done.contains(&(fallback.phase, fallback.resource))
         {
             self.apply_steps(&fallback.plan.actions, &mut applied);
         }
@@ -161,7 +163,7 @@ impl Cluster {
         match self.write(action) {
             Ok(()) => {
                 self.film.push(self.counts());
-                applied.done.push((phase, object.kind));
+                applied.done.push((phase, object.resource));
                 None
             }
             Err((class, message)) => {
@@ -184,28 +186,30 @@ impl Cluster {
         }
         match action {
             Action::Create { object, body } => {
-                if self.get(object.kind, &object.name).is_some() {
+                if self.get(object.resource, &object.name).is_some() {
                     return Err((FailureClass::Exists, format!("{object} already exists")));
                 }
                 let mut body = body.json();
                 assert_eq!(name_of(&body), object.name, "{body}");
-                if object.kind == ObjectKind::Pod {
+                if object.resource == Pod::RESOURCE {
                     admit_pod(&mut body);
                 }
                 body["metadata"].as_object_mut().unwrap().remove("uid");
-                self.put(object.kind, body);
+                self.put(object.resource, body);
                 Ok(())
             }
             Action::Patch {
                 object,
-                part,
+                subresource,
                 patch,
                 preconditions,
             } => {
-                self.check(object.kind, &object.name, preconditions)?;
+                self.check(object.resource, &object.name, preconditions)?;
                 let patch = patch.clone();
-                let part = *part;
-                self.edit(object.kind, &object.name, |object| apply_patch(object, part, &patch));
+                let subresource = *subresource;
+                self.edit(object.resource, &object.name, |object| {
+                    apply_patch(object, subresource, &patch);
+                });
                 Ok(())
             }
             Action::CopySecret {
@@ -214,16 +218,16 @@ impl Cluster {
                 annotations,
                 preconditions,
             } => {
-                let data = from.as_ref().and_then(|from| self.get(from.kind, &from.name));
+                let data = from.as_ref().and_then(|from| self.get(from.resource, &from.name));
                 let data = data.map(|source| source["data"].clone());
                 match preconditions {
-                    Some(preconditions) => self.check(object.kind, &object.name, preconditions)?,
+                    Some(preconditions) => self.check(object.resource, &object.name, preconditions)?,
                     None => self.put(
-                        object.kind,
+                        object.resource,
                         json!({"metadata": {"name": object.name, "namespace": object.namespace}}),
                     ),
                 }
-                self.edit(object.kind, &object.name, |copy| {
+                self.edit(object.resource, &object.name, |copy| {
                     for (key, value) in annotations {
                         copy["metadata"]["annotations"][key] = json!(value);
                     }
@@ -234,14 +238,14 @@ impl Cluster {
                 Ok(())
             }
             Action::Delete { object, preconditions } | Action::Evict { object, preconditions } => {
-                self.check(object.kind, &object.name, preconditions)?;
-                self.delete(object.kind, &object.name);
+                self.check(object.resource, &object.name, preconditions)?;
+                self.delete(object.resource, &object.name);
                 Ok(())
             }
         }
     }
 
-    fn check(&self, kind: ObjectKind, name: &str, preconditions: &Preconditions) -> Result<(), Refusal> {
+    fn check(&self, kind: &'static Resource, name: &str, preconditions: &Preconditions) -> Result<(), Refusal> {
         let Some(object) = self.get(kind, name) else {
             return Err((FailureClass::Gone, format!("{name} not found")));
         };
@@ -256,8 +260,8 @@ impl Cluster {
     }
 
     /// Deletes as a user would: Pods and claims take their time, other objects go at once.
-    pub(crate) fn delete(&mut self, kind: ObjectKind, name: &str) {
-        if matches!(kind, ObjectKind::Pod | ObjectKind::PersistentVolumeClaim) {
+    pub(crate) fn delete(&mut self, kind: &'static Resource, name: &str) {
+        if matches!(kind, Pod::RESOURCE | PersistentVolumeClaim::RESOURCE) {
             let now = self.now.to_string();
             self.edit(kind, name, |object| {
                 if object["metadata"].get("deletionTimestamp").is_none() {
@@ -272,20 +276,20 @@ impl Cluster {
     /// Lets the scheduler, kubelets and the garbage collector do all they have to do. Images with `bad` in them never
     /// get ready.
     pub(crate) fn settle(&mut self) {
-        let pods: Vec<String> = self.all(ObjectKind::Pod).map(name_of).collect();
+        let pods: Vec<String> = self.all(Pod::RESOURCE).map(name_of).collect();
         let now = self.now;
         for name in pods {
-            let pod = self.get(ObjectKind::Pod, &name).unwrap();
+            let pod = self.get(Pod::RESOURCE, &name).unwrap();
             if pod["metadata"].get("deletionTimestamp").is_some() {
                 if pod["metadata"]
                     .get("finalizers")
                     .is_none_or(|list| list.as_array().unwrap().is_empty())
                 {
-                    self.objects.remove(&(ObjectKind::Pod, name));
+                    self.objects.remove(&(Pod::RESOURCE, name));
                 }
                 continue;
             }
-            self.edit(ObjectKind::Pod, &name, |pod| run_pod(pod, now));
+            self.edit(Pod::RESOURCE, &name, |pod| run_pod(pod, now));
             self.film.push(self.counts());
         }
         self.collect_claims();
@@ -295,7 +299,7 @@ impl Cluster {
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         let living = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
-        for pod in self.all(ObjectKind::Pod).filter(living) {
+        for pod in self.all(Pod::RESOURCE).filter(living) {
             let labels = &pod["metadata"]["labels"];
             let is_available = is_ready(pod) && labels[label::LIFECYCLE_STATE] == "Normal";
             counts.pods += 1;
@@ -306,7 +310,7 @@ impl Cluster {
     }
 
     fn collect_claims(&mut self) {
-        let pods: Vec<Value> = self.all(ObjectKind::Pod).cloned().collect();
+        let pods: Vec<Value> = self.all(Pod::RESOURCE).cloned().collect();
         let is_used = |claim: &Value| {
             pods.iter().any(|pod| {
                 let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
@@ -323,8 +327,8 @@ impl Cluster {
         };
         self.objects.retain(|(kind, _), object| {
             let goes =
-                object["metadata"].get("deletionTimestamp").is_some() || !owner_lives_of(*kind, object, &owner_lives);
-            *kind != ObjectKind::PersistentVolumeClaim || !goes || is_used(object)
+                object["metadata"].get("deletionTimestamp").is_some() || !owner_lives_of(kind, object, &owner_lives);
+            *kind != PersistentVolumeClaim::RESOURCE || !goes || is_used(object)
         });
     }
 }
@@ -333,8 +337,8 @@ fn ends_slow_start(step: &Step, class: FailureClass) -> bool {
     step.pace == Pace::SlowStart && !class.is_passing()
 }
 
-fn owner_lives_of(kind: ObjectKind, object: &Value, lives: &dyn Fn(&Value) -> bool) -> bool {
-    kind != ObjectKind::PersistentVolumeClaim || lives(object)
+fn owner_lives_of(kind: &'static Resource, object: &Value, lives: &dyn Fn(&Value) -> bool) -> bool {
+    kind != PersistentVolumeClaim::RESOURCE || lives(object)
 }
 
 pub(crate) fn name_of(object: &Value) -> String {
@@ -407,14 +411,18 @@ fn set_condition(pod: &mut Value, type_: &str, holds: bool, now: Timestamp) {
     list.push(json!({ "type": type_, "status": status, "lastTransitionTime": now.to_string() }));
 }
 
-fn apply_patch(object: &mut Value, part: Part, patch: &Patch) {
-    let allowed: &[&str] = match part {
-        Part::Object => &["metadata", "spec", "revision"],
-        Part::Status => &["metadata", "status"],
-        Part::Resize => &["spec"],
+fn apply_patch(object: &mut Value, subresource: Option<Subresource>, patch: &Patch) {
+    let allowed: &[&str] = match subresource {
+        None => &["metadata", "spec", "revision"],
+        Some(Subresource::Status) => &["metadata", "status"],
+        Some(Subresource::Resize) => &["spec"],
+        Some(other) => panic!("the model has no {other}"),
     };
     for key in patch.document().as_object().unwrap().keys() {
-        assert!(allowed.contains(&key.as_str()), "{key} is not written through {part:?}");
+        assert!(
+            allowed.contains(&key.as_str()),
+            "{key} is not written through {subresource:?}"
+        );
     }
     match patch {
         Patch::Merge(patch) => merge(object, patch, false),

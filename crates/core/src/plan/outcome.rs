@@ -7,9 +7,10 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kruise_api::resource::Resource;
 use serde::Serialize;
 
-use super::{ObjectKind, Phase, Target};
+use super::{Phase, Target};
 use crate::shared::pod_change::whole_seconds;
 
 /// What came of the last plan; empty when all went well, or when there was none.
@@ -85,8 +86,8 @@ impl Outcome {
     }
 
     /// How much longer an object is left alone.
-    pub fn backs_off(&self, kind: ObjectKind, name: &str, now: Timestamp) -> Option<Duration> {
-        let is_it = |known: &&BackOff| known.object.kind == kind && known.object.name == name;
+    pub fn backs_off(&self, resource: &Resource, name: &str, now: Timestamp) -> Option<Duration> {
+        let is_it = |known: &&BackOff| known.object.resource == resource && known.object.name == name;
         let rest = self.back_offs.iter().find(is_it)?.until.duration_since(now);
         rest.is_positive().then(|| whole_seconds(rest))
     }

@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
 use serde_json::json;
 
 use super::*;
 
 fn target(name: &str) -> Target {
-    Target::new(ObjectKind::Pod, "shop", name)
+    Target::new(Pod::RESOURCE, "shop", name)
 }
 
 #[test]
@@ -150,7 +152,7 @@ fn an_object_is_left_alone_for_longer_after_each_failure_and_then_forgotten() {
         ..Outcome::default()
     };
     let rest = |outcome: &Outcome, seconds| {
-        let rest = outcome.backs_off(ObjectKind::Pod, "web-a", after(seconds));
+        let rest = outcome.backs_off(Pod::RESOURCE, "web-a", after(seconds));
         rest.map(|rest| rest.as_secs())
     };
     let mut last = Outcome::default();
@@ -160,7 +162,7 @@ fn an_object_is_left_alone_for_longer_after_each_failure_and_then_forgotten() {
         pauses.push(rest(&last, 0).unwrap());
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
-    assert_eq!(last.backs_off(ObjectKind::Pod, "web-b", start), None);
+    assert_eq!(last.backs_off(Pod::RESOURCE, "web-b", start), None);
     assert_eq!((rest(&last, 59), rest(&last, 60)), (Some(1), None));
 
     // Rounds in which it was not tried.

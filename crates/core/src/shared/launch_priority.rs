@@ -18,6 +18,7 @@ use kruise_api::meta::{Meta, OwnerReference};
 use kruise_api::names::{annotation, pattern};
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::ContainerState;
+use kruise_api::resource::Preconditions;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -182,8 +183,9 @@ fn completed(pod: &Pod) -> PodPatch {
     change.set_annotation(annotation::LAUNCH_PRIORITY_COMPLETED, "true");
     let body = change.requests(pod, Guard::Identity, true).into_iter().next();
     body.unwrap_or_else(|| PodPatch {
-        part: super::pod_change::Part::Pod,
+        subresource: None,
         body: json!({}),
+        preconditions: Preconditions::same(pod),
     })
 }
 

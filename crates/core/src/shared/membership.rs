@@ -14,11 +14,12 @@ mod member;
 
 pub use member::Member;
 
+use kruise_api::kind::Kind as _;
 use kruise_api::meta::Uid;
 use kruise_api::pod::Pod;
 
 use super::owner::{self, Owner, is_controlled_by};
-use crate::plan::{Chain, ObjectKind};
+use crate::plan::Chain;
 
 /// The Pods of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,12 +55,12 @@ impl<'a> Membership<'a> {
 
 /// Takes our name off a Pod that is no longer ours.
 pub fn release(pod: &Pod, owner: &Uid) -> Chain {
-    Chain::of(owner::release(ObjectKind::Pod, &pod.metadata, owner).into())
+    Chain::of(owner::release(Pod::RESOURCE, &pod.metadata, owner).into())
 }
 
 /// Puts our name on a Pod that is nobody's.
 pub fn adopt(pod: &Pod, owner: &Owner) -> Chain {
-    Chain::of(owner::adopt(ObjectKind::Pod, &pod.metadata, owner).into())
+    Chain::of(owner::adopt(Pod::RESOURCE, &pod.metadata, owner).into())
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::kind::Kind;
 use kruise_api::meta::{Meta, Uid};
 use kruise_api::pod::Pod;
+use kruise_api::resource::{Preconditions, Resource};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::plan::{Action, ObjectKind, Preconditions, Target};
+use crate::plan::{Action, Target};
 
 /// Who owns what is made, as controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,8 +41,8 @@ impl Owner {
     /// A Pod as owner.
     pub fn of_pod(pod: &Pod) -> Self {
         Self {
-            api_version: ObjectKind::Pod.api_version().to_owned(),
-            kind: "Pod".to_owned(),
+            api_version: Pod::API_VERSION.to_owned(),
+            kind: Pod::KIND.to_owned(),
             name: pod.metadata.name.to_string(),
             uid: pod.metadata.uid.to_string(),
         }
@@ -68,23 +69,28 @@ pub fn is_controlled_by(object: &Meta, owner: &Uid) -> bool {
 }
 
 /// Makes an object a new owner's instead of another's; it has to be as it was seen.
-pub fn transfer(kind: ObjectKind, object: &Meta, from: &Uid, to: &Owner) -> Action {
+pub fn transfer(kind: &'static Resource, object: &Meta, from: &Uid, to: &Owner) -> Action {
     change_owners(kind, object, &json!([without(from), to.reference()]))
 }
 
 /// Makes an object an owner's that was nobody's; it has to be as it was seen.
-pub fn adopt(kind: ObjectKind, object: &Meta, owner: &Owner) -> Action {
+pub fn adopt(kind: &'static Resource, object: &Meta, owner: &Owner) -> Action {
     change_owners(kind, object, &json!([owner.reference()]))
 }
 
 /// Takes an owner off an object; it has to be as it was seen.
-pub fn release(kind: ObjectKind, object: &Meta, owner: &Uid) -> Action {
+pub fn release(kind: &'static Resource, object: &Meta, owner: &Uid) -> Action {
     change_owners(kind, object, &json!([without(owner)]))
 }
 
-fn change_owners(kind: ObjectKind, object: &Meta, owners: &Value) -> Action {
+fn change_owners(kind: &'static Resource, object: &Meta, owners: &Value) -> Action {
     let patch = json!({ "metadata": { "ownerReferences": owners } });
-    Action::patch(Target::of(kind, object), patch, Preconditions::unchanged(object))
+    Action::patch(
+        Target::of_kind(kind, object),
+        None,
+        patch,
+        Preconditions::unchanged(object),
+    )
 }
 
 fn without(owner: &Uid) -> Value {

@@ -13,28 +13,19 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kruise_api::pod::Pod;
+use kruise_api::resource::{Preconditions, Subresource};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The part of a Pod that a request is for; each has an endpoint of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Part {
-    /// The Pod itself.
-    Pod,
-    /// Its status; labels and annotations may come along.
-    Status,
-    /// Resources of running containers.
-    Resize,
-}
-
-/// One request: a strategic merge patch with its preconditions inside.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// One request: a strategic merge patch.
+#[derive(Clone, Debug, PartialEq)]
 pub struct PodPatch {
-    /// What is patched.
-    pub part: Part,
+    /// The part that is patched; nothing for the Pod itself.
+    pub subresource: Option<Subresource>,
     /// The patch.
     pub body: Value,
+    /// What has to be true of the Pod.
+    pub preconditions: Preconditions,
 }
 
 /// What has to be true of the Pod for a request to be carried out.
@@ -153,11 +144,11 @@ impl PodChange {
             if !needs_pod_write {
                 self.write_metadata(&mut body);
             }
-            requests.push((Part::Status, body));
+            requests.push((Some(Subresource::Status), body));
         }
         if !resize.is_empty() {
             let containers = containers_list(&BTreeMap::new(), &resize);
-            requests.push((Part::Resize, json!({"spec": {"containers": containers}})));
+            requests.push((Some(Subresource::Resize), json!({"spec": {"containers": containers}})));
         }
         if !self.is_empty() || needs_pod_write {
             let mut body = json!({});
@@ -168,14 +159,21 @@ impl PodChange {
                 let containers = containers_list(&self.images, &in_spec);
                 body.insert("spec".to_owned(), json!({"containers": containers}));
             }
-            requests.push((Part::Pod, body));
+            requests.push((None, body));
         }
         let mut guard = guard;
-        let guarded = |(part, mut body)| {
-            add_guard(&mut body, pod, guard);
+        let guarded = |(subresource, body)| {
+            let preconditions = match guard {
+                Guard::Identity => Preconditions::same(pod),
+                Guard::Version => Preconditions::unchanged(pod),
+            };
             // What follows must not be refused because of what went before.
             guard = Guard::Identity;
-            PodPatch { part, body }
+            PodPatch {
+                subresource,
+                body,
+                preconditions,
+            }
         };
         requests.into_iter().map(guarded).collect()
     }
@@ -206,18 +204,6 @@ impl PodChange {
         {
             body.insert("metadata".to_owned(), Value::Object(metadata));
         }
-    }
-}
-
-fn add_guard(body: &mut Value, pod: &Pod, guard: Guard) {
-    let metadata = body
-        .as_object_mut()
-        .and_then(|body| super::tree::child_or_new(body, "metadata"));
-    let Some(metadata) = metadata else { return };
-    metadata.insert("uid".to_owned(), json!(pod.metadata.uid.to_string()));
-    if guard == Guard::Version {
-        let version = pod.metadata.resource_version.to_string();
-        metadata.insert("resourceVersion".to_owned(), json!(version));
     }
 }
 

@@ -9,11 +9,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
 use kruise_api::raw::VolumeClaimTemplates;
 use serde_json::{Map, Value, json};
 
 use super::owner::Owner;
-use crate::plan::{Action, Body, ObjectKind, Target};
+use crate::plan::{Action, Body, Target};
 
 /// Makes the Pods of a workload.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +120,7 @@ impl PodFactory<'_> {
         let claims = self.claim_prototypes();
         let volumes = (!claims.is_empty()).then(|| other_volumes(&spec, &claims));
         let common = json!({
-            "apiVersion": ObjectKind::Pod.api_version(), "kind": "Pod", "metadata": meta, "spec": spec,
+            "apiVersion": Pod::API_VERSION, "kind": "Pod", "metadata": meta, "spec": spec,
         });
         PodPrototype {
             common: Arc::new(common),
@@ -142,7 +145,7 @@ impl PodFactory<'_> {
         let selected = self.claim_labels.into_iter().flatten();
         labels.extend(selected.map(|(key, value)| (key.clone(), json!(value))));
         let common = json!({
-            "apiVersion": ObjectKind::PersistentVolumeClaim.api_version(),
+            "apiVersion": PersistentVolumeClaim::API_VERSION,
             "kind": "PersistentVolumeClaim",
             "metadata": {
                 "namespace": self.namespace,
@@ -181,7 +184,7 @@ impl PodFactory<'_> {
         let missing = names.filter(|(_, name)| !has_claim(name));
         let claims = missing.map(|(claim, name)| {
             let own = json!({ "metadata": { "name": name, "labels": identity.claim_labels() } });
-            let target = Target::new(ObjectKind::PersistentVolumeClaim, self.namespace, &name);
+            let target = Target::new(PersistentVolumeClaim::RESOURCE, self.namespace, &name);
             let action = Action::create(target, Body::new(claim.common.clone(), own));
             (name, action)
         });
@@ -191,7 +194,7 @@ impl PodFactory<'_> {
         if let (Some(own), false) = (own.as_object_mut(), spec.is_empty()) {
             own.insert("spec".to_owned(), Value::Object(spec));
         }
-        let target = Target::new(ObjectKind::Pod, self.namespace, &name);
+        let target = Target::new(Pod::RESOURCE, self.namespace, &name);
         let pod = Action::create(target, Body::new(prototype.common.clone(), own));
         NewPod { claims, name, pod }
     }

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use kruise_api::kind::Kind as _;
 use kruise_api::names::event;
 use kruise_api::pod::Pod;
 use kruise_api::shared::in_place::PodUpdatePolicy;
@@ -23,7 +24,7 @@ use super::lifecycle::{self, BeforeUpdate, State, UnexpectedState};
 use super::membership::Member;
 use super::pod_change::{Guard, PodChange};
 use super::revision::{self, Revision, Revisions};
-use crate::plan::{Action, Chain, Env, Event, ObjectKind, Outcome, Plan, PodNames, Why, Write};
+use crate::plan::{Action, Chain, Env, Event, Outcome, Plan, PodNames, Why, Write};
 
 /// What becomes of a Pod that was chosen for an update.
 #[derive(Clone, Debug, PartialEq)]
@@ -169,7 +170,7 @@ impl<'u, R: PodRules> PodUpdater<'u, R> {
 pub fn leave_alone(candidates: &mut Vec<&Member<'_>>, last: &Outcome, now: Timestamp, plan: &mut Plan) {
     let mut left = PodNames::default();
     candidates.retain(|member| {
-        let rest = last.backs_off(ObjectKind::Pod, member.name(), now);
+        let rest = last.backs_off(Pod::RESOURCE, member.name(), now);
         if let Some(rest) = rest {
             left.push(member.name());
             plan.wake(rest);

@@ -1,10 +1,13 @@
 //! What has done its work is kept for its time to live, so that people can see how it went; then it goes.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kruise_api::kind::Kind;
+use kruise_api::meta::Object;
+use kruise_api::resource::Preconditions;
 
 use super::pod_change::whole_seconds;
-use crate::plan::{Action, Chain, Env, ObjectKind, OnFailure, Pace, Phase, Plan, Step, Why};
+use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
 
 /// So many seconds after a time, or never if that is further away than time goes.
 pub fn after(time: Timestamp, seconds: i64) -> Timestamp {
@@ -13,14 +16,7 @@ pub fn after(time: Timestamp, seconds: i64) -> Timestamp {
 }
 
 /// Lets an object go that ended at a time, once its time to live is over. Without one it stays.
-pub fn let_go(
-    kind: ObjectKind,
-    meta: &ObjectMeta,
-    ended: Option<&Time>,
-    seconds: Option<i32>,
-    env: &Env,
-    plan: &mut Plan,
-) {
+pub fn let_go(object: &(impl Kind + Object), ended: Option<&Time>, seconds: Option<i32>, env: &Env, plan: &mut Plan) {
     let (Some(ended), Some(seconds)) = (ended, seconds) else {
         plan.why.push(Why::Done { until: None });
         return;
@@ -32,6 +28,8 @@ pub fn let_go(
         return;
     }
     let mut step = Step::new(Phase::Housekeeping, Pace::InOrder, OnFailure::Stop);
-    step.push(Chain::of(Action::delete_whole(kind, meta).into()));
+    step.push(Chain::of(
+        Action::delete(Target::of(object), Preconditions::same(object)).into(),
+    ));
     plan.push(step);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
+use kruise_api::resource::Preconditions;
 use kruise_api::secret;
 use kruise_core::plan;
 use kruise_runtime::error::{Class, Error};
@@ -11,7 +12,6 @@ use kruise_runtime::writer::{Target, Written};
 use kube::Api;
 use serde_json::{Value, json};
 
-use super::resource;
 use crate::platform::ControllerContext;
 
 /// How long a Secret may take to be read.
@@ -24,7 +24,7 @@ pub(super) struct Copy<'a> {
     pub(super) object: &'a plan::Target,
     pub(super) from: Option<&'a plan::Target>,
     pub(super) annotations: &'a BTreeMap<String, String>,
-    pub(super) preconditions: Option<&'a plan::Preconditions>,
+    pub(super) preconditions: Option<&'a Preconditions>,
 }
 
 impl Copy<'_> {
@@ -37,7 +37,7 @@ impl Copy<'_> {
             },
             None => None,
         };
-        let target = Target::new(resource(self.object.kind), &self.object.namespace, &self.object.name);
+        let target = Target::new(self.object.resource, &self.object.namespace, &self.object.name);
         let Some(conditions) = self.preconditions else {
             let body = self.made(&source.unwrap_or_default());
             let written = context

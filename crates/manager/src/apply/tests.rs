@@ -1,8 +1,10 @@
 use std::future::pending;
 
 use kruise_admission::descriptor;
-use kruise_api::{names::component::controller, pod::Pod};
-use kruise_core::plan::{Preconditions, Step, Target, Write};
+use kruise_api::{
+    cloneset::v1beta1::CloneSet, kind::Kind as _, names::component::controller, pod::Pod, resource::Preconditions,
+};
+use kruise_core::plan::{Step, Target, Write};
 use kruise_runtime::{
     admin::Plans, client::ServerVersion, expectations::Visible, flags::parse, lease::Leadership, writer::WriterMetrics,
 };
@@ -39,15 +41,9 @@ async fn unanswered() -> Platform {
 
 #[tokio::test]
 async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_for() {
-    let pod = |name: &str| Target::new(ObjectKind::Pod, "shop", name);
+    let pod = |name: &str| Target::new(Pod::RESOURCE, "shop", name);
     let create = Action::create(pod("web-a"), json!({ "kind": "Pod", "metadata": { "name": "web-a" } }));
-    let delete = Action::Delete {
-        object: pod("web-b"),
-        preconditions: Preconditions {
-            uid: Some("uid-b".to_owned()),
-            resource_version: None,
-        },
-    };
+    let delete = Action::delete(pod("web-b"), Preconditions::uid("uid-b"));
     let mut platform = unanswered().await;
     let described = descriptor::controllers().find(|known| known.name == controller::CLONE_SET);
     let context = Arc::new(platform.context(described.expect("known")));
@@ -55,9 +51,9 @@ async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_fo
     let seen = json!({ "metadata": { "name": "web-b", "namespace": "shop", "uid": "uid-b", "resourceVersion": "7" } });
     let seen: Pod = serde_json::from_str(&seen.to_string()).expect("a Pod");
     pods.feed(kruise_runtime::cache::Change::Applied(seen));
-    let applier = Applier::new(context.clone()).watching(ObjectKind::Pod, pods);
+    let applier = Applier::new(context.clone()).watching(Pod::RESOURCE, pods);
     let key = ObjectKey::new("shop", "web");
-    let regarding = Regarding::new(&CLONE_SET, "shop", "web", "uid");
+    let regarding = Regarding::new(CloneSet::RESOURCE, "shop", "web", "uid");
     for (action, object) in [(create, "shop/web-a"), (delete, "shop/web-b")] {
         let mut step = Step::new(Phase::Scale, Pace::InOrder, OnFailure::Stop);
         step.push(Chain::of(Write::from(action)));
@@ -75,7 +71,7 @@ async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_fo
 
 #[test]
 fn given_an_object_that_is_gone_then_only_its_deletion_is_done() {
-    let object = || Target::new(ObjectKind::Pod, "shop", "web-a");
+    let object = || Target::new(Pod::RESOURCE, "shop", "web-a");
     let preconditions = Preconditions::default;
     let deletion = Action::Delete {
         object: object(),
@@ -83,7 +79,7 @@ fn given_an_object_that_is_gone_then_only_its_deletion_is_done() {
     };
     let change = Action::Patch {
         object: object(),
-        part: Part::Object,
+        subresource: None,
         patch: plan::Patch::Merge(json!({})),
         preconditions: preconditions(),
     };

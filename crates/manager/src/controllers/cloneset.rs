@@ -6,23 +6,24 @@
 //!   set has it tried at once.
 
 use super::{ControllerHandle, Planned};
-use crate::apply::{Applier, LastOutcomes, resource};
-use crate::platform::{
-    CLAIMS, ControllerContext, HEADS_BY_OWNER, IMAGE_PULL_JOBS, NODES, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE,
-};
+use crate::apply::{Applier, LastOutcomes};
+use crate::platform::{ControllerContext, HEADS_BY_OWNER, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
     cloneset::v1beta1::CloneSet,
     gates::{Gate, Gates},
+    imagepulljob::v1beta1::ImagePullJob,
     kind::Kind as _,
     meta::{Meta, OwnerReference, PartialObject},
     names::{label, pattern},
+    node::Node,
     pod::Pod,
     revision::ControllerRevision,
 };
 use kruise_core::{
     cloneset::{self, Observed},
-    plan::{Env, ObjectKind, Plan, Server, Settings},
+    plan::{Env, Plan, Server, Settings},
 };
 use kruise_runtime::{
     cache::{Event, Store},
@@ -58,20 +59,20 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let pods: Store<Pod> = platform.store();
     let sets: Store<CloneSet> = platform.store();
     let revisions: Store<ControllerRevision> = platform.store();
-    let claims = platform.metadata_store(&CLAIMS);
+    let claims = platform.metadata_store(PersistentVolumeClaim::RESOURCE);
     let pulls_ahead = gates.enabled(Gate::PreDownloadImageForInPlaceUpdate);
-    let pull_jobs = pulls_ahead.then(|| platform.metadata_store(&IMAGE_PULL_JOBS));
+    let pull_jobs = pulls_ahead.then(|| platform.metadata_store(ImagePullJob::RESOURCE));
     let applier = Applier::new(context.clone())
-        .watching(ObjectKind::Pod, pods.clone())
-        .watching(ObjectKind::CloneSet, sets.clone())
-        .watching(ObjectKind::ControllerRevision, revisions.clone())
-        .watching(ObjectKind::PersistentVolumeClaim, claims.clone());
+        .watching(Pod::RESOURCE, pods.clone())
+        .watching(CloneSet::RESOURCE, sets.clone())
+        .watching(ControllerRevision::RESOURCE, revisions.clone())
+        .watching(PersistentVolumeClaim::RESOURCE, claims.clone());
     let applier = match &pull_jobs {
-        Some(store) => applier.watching(ObjectKind::ImagePullJob, store.clone()),
+        Some(store) => applier.watching(ImagePullJob::RESOURCE, store.clone()),
         None => applier,
     };
     let this = Arc::new(CloneSets {
-        nodes: platform.metadata_store(&NODES),
+        nodes: platform.metadata_store(Node::RESOURCE),
         settings: Settings {
             exclude_preparing_delete: platform
                 .settings()
@@ -143,7 +144,7 @@ impl Planned for CloneSets {
         let waiting = super::waiting_for_cache(&self.context, key);
         let observed = self.observe(key)?;
         let regarding = Regarding::new(
-            resource(ObjectKind::CloneSet),
+            CloneSet::RESOURCE,
             &key.namespace,
             &key.name,
             observed.set.metadata.uid.as_deref().unwrap_or_default(),

@@ -5,7 +5,7 @@
 //! containers.
 
 use super::{ControllerHandle, Planned};
-use crate::apply::{Applier, resource};
+use crate::apply::Applier;
 use crate::platform::{ControllerContext, Platform, REQUESTS_BY_POD};
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
@@ -13,7 +13,7 @@ use kruise_api::{
 };
 use kruise_core::{
     containerrecreaterequest::{self, Observed},
-    plan::{ObjectKind, Plan, Server},
+    plan::{Plan, Server},
 };
 use kruise_runtime::{
     cache::{Event, Store},
@@ -40,8 +40,8 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let pods: Store<Pod> = platform.store();
     let this = Arc::new(ContainerRecreateRequests {
         applier: Applier::new(context.clone())
-            .watching(ObjectKind::ContainerRecreateRequest, requests.clone())
-            .watching(ObjectKind::Pod, pods.clone()),
+            .watching(ContainerRecreateRequest::RESOURCE, requests.clone())
+            .watching(Pod::RESOURCE, pods.clone()),
         requests,
         pods,
         context: context.clone(),
@@ -77,12 +77,7 @@ impl Planned for ContainerRecreateRequests {
     fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
         let request = self.requests.get(&key.namespace, &key.name)?;
         let uid = request.metadata.uid.as_deref().unwrap_or_default();
-        let regarding = Regarding::new(
-            resource(ObjectKind::ContainerRecreateRequest),
-            &key.namespace,
-            &key.name,
-            uid,
-        );
+        let regarding = Regarding::new(ContainerRecreateRequest::RESOURCE, &key.namespace, &key.name, uid);
         if let Some(waiting) = super::waiting_for_cache(&self.context, key) {
             return Some((regarding, waiting));
         }

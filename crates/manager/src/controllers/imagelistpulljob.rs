@@ -1,7 +1,7 @@
 //! ImageListPullJobs: what is watched, what is looked at, and what came of it. Every decision is made in [`kruise_core::imagelistpulljob`].
 
 use super::{ControllerHandle, Planned};
-use crate::apply::{Applier, resource};
+use crate::apply::Applier;
 use crate::platform::{ControllerContext, JOBS_BY_OWNER, Platform};
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
@@ -9,7 +9,7 @@ use kruise_api::{
 };
 use kruise_core::{
     imagelistpulljob::{self, Observed},
-    plan::{ObjectKind, Plan, Server},
+    plan::{Plan, Server},
 };
 use kruise_runtime::{
     cache::Store,
@@ -35,8 +35,8 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let jobs: Store<ImagePullJob> = platform.store();
     let this = Arc::new(ImageListPullJobs {
         applier: Applier::new(context.clone())
-            .watching(ObjectKind::ImageListPullJob, lists.clone())
-            .watching(ObjectKind::ImagePullJob, jobs.clone()),
+            .watching(ImageListPullJob::RESOURCE, lists.clone())
+            .watching(ImagePullJob::RESOURCE, jobs.clone()),
         lists,
         jobs,
         context: context.clone(),
@@ -79,7 +79,7 @@ impl Planned for ImageListPullJobs {
     fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
         let list = self.lists.get(&key.namespace, &key.name)?;
         let uid = list.metadata.uid.clone().unwrap_or_default();
-        let regarding = Regarding::new(resource(ObjectKind::ImageListPullJob), &key.namespace, &key.name, &uid);
+        let regarding = Regarding::new(ImageListPullJob::RESOURCE, &key.namespace, &key.name, &uid);
         if let Some(waiting) = super::waiting_for_cache(&self.context, key) {
             return Some((regarding, waiting));
         }

@@ -10,12 +10,12 @@ mod nodes;
 
 use self::copies::Copies;
 use super::{ControllerHandle, Planned};
-use crate::apply::{Applier, resource};
+use crate::apply::Applier;
 use crate::platform::{
-    ACTIVE_JOBS, ControllerContext, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, NAMESPACES, Platform, SECRETS_BY_SOURCE,
-    SECRETS_BY_USER,
+    ACTIVE_JOBS, ControllerContext, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, Platform, SECRETS_BY_SOURCE, SECRETS_BY_USER,
 };
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
     cloneset::v1beta1::CloneSet, gates::Gates, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _,
@@ -28,7 +28,7 @@ use kruise_core::{
         select::{chooses, chooses_pod, is_running},
     },
     nodeimage::jobs_concerned,
-    plan::{Env, ObjectKind, Plan, Server},
+    plan::{Env, Plan, Server},
 };
 use kruise_runtime::{
     cache::{Event, Store},
@@ -70,12 +70,12 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
     let settings = platform.settings().clone();
     let this = Arc::new(ImagePullJobs {
         pods: platform.store(),
-        namespaces: platform.metadata_store(&NAMESPACES),
+        namespaces: platform.metadata_store(Namespace::RESOURCE),
         sets: platform.store(),
         applier: Applier::new(context.clone())
-            .watching(ObjectKind::ImagePullJob, jobs.clone())
-            .watching(ObjectKind::NodeImage, images.clone())
-            .watching(ObjectKind::Secret, secrets.clone()),
+            .watching(ImagePullJob::RESOURCE, jobs.clone())
+            .watching(CachedNodeImage::RESOURCE, images.clone())
+            .watching(Secret::RESOURCE, secrets.clone()),
         jobs,
         images,
         secrets,
@@ -130,7 +130,7 @@ impl Planned for ImagePullJobs {
     fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)> {
         let observed = self.observe(key)?;
         let uid = observed.job.metadata.uid.as_deref().unwrap_or_default();
-        let regarding = Regarding::new(resource(ObjectKind::ImagePullJob), &key.namespace, &key.name, uid);
+        let regarding = Regarding::new(ImagePullJob::RESOURCE, &key.namespace, &key.name, uid);
         if let Some(waiting) = super::waiting_for_cache(&self.context, key) {
             return Some((regarding, waiting));
         }

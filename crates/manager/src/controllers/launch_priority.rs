@@ -6,20 +6,18 @@
 
 use super::ControllerHandle;
 use crate::platform::{ControllerContext, Platform};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kruise_admission::descriptor::Controller;
-use kruise_api::{names::event, pod::Pod};
-use kruise_core::shared::{
-    launch_priority::{Barrier, Release, Whose, barrier_name, is_stuck, release, waits},
-    pod_change::Part as Written,
-};
+use kruise_api::{kind::Kind as _, names::event, pod::Pod, resource::Preconditions};
+use kruise_core::shared::launch_priority::{Barrier, Release, Whose, barrier_name, is_stuck, release, waits};
 use kruise_runtime::{
     cache::Store,
     controller::{Outcome, priority},
     error::{Class, Error},
     events::{EventType, Regarding},
     queue::Priority,
-    resource::{ObjectKey, Resource},
-    writer::{DeleteOptions, Patch, Preconditions, Target},
+    resource::ObjectKey,
+    writer::{DeleteOptions, Patch, Target},
 };
 use kube::core::{Request, params::GetParams};
 use serde_json::{Value, json};
@@ -30,7 +28,6 @@ use std::{
 };
 use tokio::time::timeout;
 
-static CONFIG_MAP: Resource = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
 /// How long a barrier may take to be read.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// How long a container may be unable to start before its barrier is looked for: kubelet tries again within 15 seconds.
@@ -104,7 +101,7 @@ impl LaunchPriority {
             let created = self
                 .context
                 .writer()
-                .create(&CONFIG_MAP, &key.namespace, barrier.to_string())
+                .create(ConfigMap::RESOURCE, &key.namespace, barrier.to_string())
                 .await;
             match created {
                 Ok(written) => self.remember(&pod, &written.uid, keys(&barrier)),
@@ -126,15 +123,11 @@ impl LaunchPriority {
             self.patch(&pod, patch).await?;
         }
         if let Some(complete) = next.complete {
-            let target = Target::new(self.pods.resource(), &key.namespace, &key.name);
-            let target = match complete.part {
-                Written::Status => target.status(),
-                Written::Pod | Written::Resize => target,
-            };
+            let target = Target::new(self.pods.resource(), &key.namespace, &key.name).part(complete.subresource);
             let written = self
                 .context
                 .writer()
-                .patch(&target, Patch::Strategic(complete.body), &Preconditions::NONE)
+                .patch(&target, Patch::Strategic(complete.body), &complete.preconditions)
                 .await?;
             self.context
                 .expectations()
@@ -153,7 +146,7 @@ impl LaunchPriority {
         let Some(barrier) = self.known().get(&uid).map(|known| known.uid.clone()) else {
             return Ok(());
         };
-        let target = Target::new(&CONFIG_MAP, &pod.metadata.namespace, &name);
+        let target = Target::new(ConfigMap::RESOURCE, &pod.metadata.namespace, &name);
         let written = keys(&patch);
         let patched = self
             .context
@@ -183,7 +176,7 @@ impl LaunchPriority {
             Whose::Own => self.remember(pod, &uid, found.keys()),
             Whose::Predecessor => {
                 let (name, version) = (barrier_name(pod), found.metadata.resource_version.to_string());
-                let target = Target::new(&CONFIG_MAP, &pod.metadata.namespace, &name);
+                let target = Target::new(ConfigMap::RESOURCE, &pod.metadata.namespace, &name);
                 let options = DeleteOptions {
                     preconditions: Preconditions::uid(&uid).at(&version),
                     ..DeleteOptions::default()

@@ -5,7 +5,7 @@
 //! - A job that is gone wakes the NodeImages whose tags it owns.
 
 use super::{ControllerHandle, Planned};
-use crate::apply::{Applier, resource};
+use crate::apply::Applier;
 use crate::platform::{ControllerContext, IMAGES_BY_JOB, Platform};
 use kruise_admission::descriptor::Controller;
 use kruise_api::{
@@ -18,7 +18,7 @@ use kruise_api::{
 };
 use kruise_core::{
     nodeimage::{self, Observed, jobs_to_look_up, secrets_to_look_up},
-    plan::{ObjectKind, Plan, Server},
+    plan::{Plan, Server},
 };
 use kruise_runtime::{
     cache::{Event, Store},
@@ -49,7 +49,7 @@ pub(super) fn build(platform: &mut Platform, controller: &'static Controller) ->
         nodes: platform.store(),
         jobs: platform.store(),
         secrets: platform.store(),
-        applier: Applier::new(context.clone()).watching(ObjectKind::NodeImage, images.clone()),
+        applier: Applier::new(context.clone()).watching(NodeImage::RESOURCE, images.clone()),
         images,
         context: context.clone(),
         gates: settings.gates,
@@ -104,7 +104,7 @@ impl Planned for NodeImages {
             .as_ref()
             .map(|images| images.metadata.uid.to_string())
             .unwrap_or_default();
-        let regarding = Regarding::new(resource(ObjectKind::NodeImage), "", &key.name, &uid);
+        let regarding = Regarding::new(NodeImage::RESOURCE, "", &key.name, &uid);
         if let Some(waiting) = super::waiting_for_cache(&self.context, key) {
             return Some((regarding, waiting));
         }

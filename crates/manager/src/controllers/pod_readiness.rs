@@ -20,7 +20,7 @@ use kruise_runtime::{
     controller::{Outcome, priority},
     error::Error,
     resource::ObjectKey,
-    writer::{Patch, Preconditions, Target},
+    writer::{Patch, Target},
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl PodReadiness {
         let written = self
             .context
             .writer()
-            .patch(&target, Patch::Strategic(patch.body), &Preconditions::NONE)
+            .patch(&target, Patch::Strategic(patch.body), &patch.preconditions)
             .await?;
         self.context
             .expectations()
@@ -93,7 +93,7 @@ fn missing(pod: &Pod, now: Timestamp) -> Option<PodPatch> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kruise_core::shared::pod_change;
+    use kruise_api::resource::{Preconditions, Subresource};
     use serde_json::Value;
 
     fn lacks_condition(status: &Value, deleted: Option<&str>, owner: &Value) -> bool {
@@ -134,12 +134,12 @@ mod tests {
         let pod: Pod = serde_json::from_value(pod).expect("a Pod");
         let now = "2026-01-01T10:00:00.9Z".parse().expect("a time");
         let patch = missing(&pod, now).expect("a patch");
-        assert_eq!(patch.part, pod_change::Part::Status);
+        assert_eq!(patch.subresource, Some(Subresource::Status));
         let expected = json!({
             "type": "KruisePodReady", "status": "True", "reason": null, "message": null,
             "lastTransitionTime": "2026-01-01T10:00:00Z",
         });
         assert_eq!(patch.body["status"]["conditions"], json!([expected]));
-        assert_eq!(patch.body["metadata"]["resourceVersion"], "7");
+        assert_eq!(patch.preconditions, Preconditions::uid("u").at("7"));
     }
 }

@@ -5,24 +5,12 @@
 use super::watched::Watched;
 use crate::Settings;
 use kruise_api::{
-    containerrecreaterequest::v1beta1::ContainerRecreateRequest,
-    imagelistpulljob::v1beta1::ImageListPullJob,
-    imagepulljob::v1beta1::ImagePullJob,
-    kind::Kind as _,
-    names::{group, label},
-    node::Node,
-    nodeimage::{CachedNodeImage, v1beta1::NodeImage},
-    pod::Pod,
+    containerrecreaterequest::v1beta1::ContainerRecreateRequest, imagelistpulljob::v1beta1::ImageListPullJob,
+    imagepulljob::v1beta1::ImagePullJob, names::label, node::Node, nodeimage::CachedNodeImage, pod::Pod,
     secret::Secret,
 };
 use kruise_core::imagepulljob::{is_active, secrets};
-use kruise_runtime::{
-    cache::{Index, Kind},
-    resource::Resource,
-};
-
-/// Namespaces, of which only the metadata is read.
-pub static NAMESPACES: Resource = Resource::cluster("", "v1", "Namespace", "namespaces");
+use kruise_runtime::cache::{Index, Kind};
 
 /// Pods by namespace.
 pub const PODS_BY_NAMESPACE: Index<Pod> = Index::new("namespace", |pod, key| key(&pod.metadata.namespace));
@@ -95,23 +83,13 @@ pub const IMAGES_BY_JOB: Index<CachedNodeImage> = Index::new("job", |images, key
 
 impl Watched for CachedNodeImage {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::projected(
-            Resource::cluster(group::APPS, NodeImage::VERSION, NodeImage::KIND, NodeImage::PLURAL),
-            |images: &Self| (&images.metadata).into(),
-            |images: &Self| (&images.metadata).into(),
-        )
-        .index(&IMAGES_BY_LABEL)
-        .index(&IMAGES_BY_JOB)
+        Kind::of().index(&IMAGES_BY_LABEL).index(&IMAGES_BY_JOB)
     }
 }
 
 impl Watched for Node {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::projected(
-            Resource::cluster("", "v1", "Node", "nodes"),
-            |node: &Self| (&node.metadata).into(),
-            |node: &Self| (&node.metadata).into(),
-        )
+        Kind::of()
     }
 }
 
@@ -134,14 +112,10 @@ const NO_PULL_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/serv
 
 impl Watched for Secret {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::projected(
-            Resource::namespaced("", "v1", "Secret", "secrets"),
-            |secret: &Self| (&secret.metadata).into(),
-            |secret: &Self| (&secret.metadata).into(),
-        )
-        .fields(NO_PULL_SECRETS)
-        .index(&SECRETS_BY_SOURCE)
-        .index(&SECRETS_BY_USER)
+        Kind::of()
+            .fields(NO_PULL_SECRETS)
+            .index(&SECRETS_BY_SOURCE)
+            .index(&SECRETS_BY_USER)
     }
 }
 

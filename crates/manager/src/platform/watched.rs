@@ -3,12 +3,9 @@
 use super::images::PODS_BY_NAMESPACE;
 use crate::Settings;
 use kruise_api::{
-    cloneset::v1beta1::CloneSet, meta::PartialObject, names::group, pod::Pod, revision::ControllerRevision,
+    cloneset::v1beta1::CloneSet, meta::PartialObject, pod::Pod, resource::Resource, revision::ControllerRevision,
 };
-use kruise_runtime::{
-    cache::{Index, Kind, uid_key},
-    resource::Resource,
-};
+use kruise_runtime::cache::{Index, Kind, uid_key};
 use serde::de::DeserializeOwned;
 
 /// A kind that can be asked for. There is one declaration per type, so that all who read it share one store.
@@ -33,14 +30,10 @@ pub const PODS_BY_NODE: Index<Pod> = Index::new("node", |pod, key| {
 
 impl Watched for Pod {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::projected(
-            Resource::namespaced("", "v1", "Pod", "pods"),
-            |pod: &Pod| (&pod.metadata).into(),
-            |pod: &Pod| (&pod.metadata).into(),
-        )
-        .index(&PODS_BY_OWNER)
-        .index(&PODS_BY_NODE)
-        .index(&PODS_BY_NAMESPACE)
+        Kind::of()
+            .index(&PODS_BY_OWNER)
+            .index(&PODS_BY_NODE)
+            .index(&PODS_BY_NAMESPACE)
     }
 }
 
@@ -50,12 +43,7 @@ pub const REVISIONS_BY_NAMESPACE: Index<ControllerRevision> =
 
 impl Watched for ControllerRevision {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::projected(
-            Resource::namespaced("apps", "v1", "ControllerRevision", "controllerrevisions"),
-            |revision: &Self| (&revision.metadata).into(),
-            |revision: &Self| (&revision.metadata).into(),
-        )
-        .index(&REVISIONS_BY_NAMESPACE)
+        Kind::of().index(&REVISIONS_BY_NAMESPACE)
     }
 }
 
@@ -65,13 +53,6 @@ impl Watched for CloneSet {
     }
 }
 
-/// Claims, of which only the metadata is read.
-pub static CLAIMS: Resource = Resource::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
-/// Nodes, of which only the metadata is read.
-pub static NODES: Resource = Resource::cluster("", "v1", "Node", "nodes");
-/// ImagePullJobs, of which only the metadata is read.
-pub static IMAGE_PULL_JOBS: Resource = Resource::namespaced(group::APPS, "v1beta1", "ImagePullJob", "imagepulljobs");
-
 /// Objects of which only the metadata is read, by the UID of each owner.
 pub const HEADS_BY_OWNER: Index<PartialObject> = Index::new("owner", |head, key| {
     for owner in &head.metadata.owner_references.0 {
@@ -80,11 +61,6 @@ pub const HEADS_BY_OWNER: Index<PartialObject> = Index::new("owner", |head, key|
 });
 
 /// A kind of which only the metadata is read.
-pub(super) fn metadata_only(resource: &Resource) -> Kind<PartialObject> {
-    Kind::projected(
-        resource.clone(),
-        |head: &PartialObject| (&head.metadata).into(),
-        |head: &PartialObject| (&head.metadata).into(),
-    )
-    .index(&HEADS_BY_OWNER)
+pub(super) fn metadata_only(resource: &'static Resource) -> Kind<PartialObject> {
+    Kind::partial(resource).index(&HEADS_BY_OWNER)
 }

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use kruise_api::meta::{Meta, Uid};
-use kube::ResourceExt as _;
+use kruise_api::meta::{Meta, Object, Uid};
+use kruise_api::resource::Resource;
 
 use super::index::Index;
 use super::list_watch::Selection;
-use crate::resource::{HasScope, Resource};
 
 /// Namespace and name of an object, borrowed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,9 +49,9 @@ impl From<&Meta> for Version {
     }
 }
 
-/// A kind of the cache: `Kind::<Pod>::of()` for types that kube knows, [`Kind::projected`] for all others.
+/// A kind of the cache: `Kind::<Pod>::of()`.
 pub struct Kind<K> {
-    resource: Resource,
+    resource: &'static Resource,
     name: fn(&K) -> Named<'_>,
     version: fn(&K) -> Version,
     indexes: Vec<Index<K>>,
@@ -66,17 +65,24 @@ pub struct Kind<K> {
 const PAGE_SIZE: u32 = 250;
 
 impl<K> Kind<K> {
-    /// A kind whose type holds whole metadata.
+    /// The kind that a type stands for.
     pub fn of() -> Self
     where
-        K: kube::Resource<DynamicType = ()>,
-        K::Scope: HasScope,
+        K: kruise_api::kind::Kind + Object,
     {
-        Self::projected(Resource::of::<K>(), name_of, version_of)
+        Self::partial(K::RESOURCE)
     }
 
-    /// A kind of which only some fields are kept.
-    pub fn projected(resource: Resource, name: fn(&K) -> Named<'_>, version: fn(&K) -> Version) -> Self {
+    /// A kind whose type does not say which it is: one of which only the metadata is read.
+    pub fn partial(resource: &'static Resource) -> Self
+    where
+        K: Object,
+    {
+        Self::projected(resource, name_of, version_of)
+    }
+
+    /// A kind whose objects are told apart in a way of their own.
+    pub fn projected(resource: &'static Resource, name: fn(&K) -> Named<'_>, version: fn(&K) -> Version) -> Self {
         Self {
             resource,
             name,
@@ -125,8 +131,8 @@ impl<K> Kind<K> {
     }
 
     /// What is watched.
-    pub fn resource(&self) -> &Resource {
-        &self.resource
+    pub fn resource(&self) -> &'static Resource {
+        self.resource
     }
 
     pub(super) fn name<'a>(&self, object: &'a K) -> Named<'a> {
@@ -157,20 +163,18 @@ impl<K> Kind<K> {
     }
 }
 
-fn name_of<K: kube::Resource>(object: &K) -> Named<'_> {
-    let meta = object.meta();
+fn name_of<K: Object>(object: &K) -> Named<'_> {
     Named {
-        namespace: meta.namespace.as_deref().unwrap_or_default(),
-        name: meta.name.as_deref().unwrap_or_default(),
+        namespace: object.namespace(),
+        name: object.name(),
     }
 }
 
-fn version_of<K: kube::Resource>(object: &K) -> Version {
-    let meta = object.meta();
+fn version_of<K: Object>(object: &K) -> Version {
     Version {
-        uid: meta.uid.as_deref().unwrap_or_default().into(),
-        resource_version: object.resource_version().and_then(|v| v.parse().ok()).unwrap_or(0),
-        deleting: meta.deletion_timestamp.is_some(),
+        uid: object.uid(),
+        resource_version: object.resource_version(),
+        deleting: object.is_deleting(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use kruise_api::meta::PartialObject;
+use kruise_api::resource::Resource;
 use parking_lot::{Mutex, RwLock};
 use prometheus::IntCounter;
 use tokio::sync::watch;
@@ -14,7 +15,6 @@ use super::kind::{Kind, Named, Version};
 use super::sync::SyncState;
 use super::table::ObjectTable;
 use super::unreadable::Unreadable;
-use crate::resource::Resource;
 
 /// A handle to the objects of one kind. Clones are the same store.
 pub struct Store<K>(Arc<Inner<K>>);
@@ -132,7 +132,7 @@ impl<K: Send + Sync + 'static> Store<K> {
     }
 
     /// What is stored here.
-    pub fn resource(&self) -> &Resource {
+    pub fn resource(&self) -> &'static Resource {
         self.0.kind.resource()
     }
 

@@ -170,12 +170,12 @@ impl<K> ObjectTable<K> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use kruise_api::resource::{Resource, Scope};
     use proptest::prelude::*;
 
     use super::*;
     use crate::cache::index::Index;
     use crate::cache::kind::Version;
-    use crate::resource::Resource;
 
     #[derive(Clone, Debug, PartialEq)]
     struct Thing {
@@ -205,7 +205,7 @@ mod tests {
                 ..Version::default()
             }
         }
-        let resource = Resource::namespaced("", "v1", "Thing", "things");
+        let resource = Resource::interned("v1", "Thing", "things", Scope::Namespaced);
         Kind::projected(resource, name, version)
             .index(&BY_OWNER)
             .index(&BY_NAMESPACE)

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, header};
+use kruise_api::resource::{Preconditions, Resource, Scope, Subresource};
 use kube::client::Body;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Class, Error};
-use crate::resource::{Resource, Scope};
 
 /// The object that a write is about.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +18,8 @@ pub struct Target<'a> {
     pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
-    /// Part of it that is written by itself: `status`, `scale`, `resize`; empty for the object.
-    pub subresource: &'a str,
+    /// Part of it that is written by itself; nothing for the object.
+    pub subresource: Option<Subresource>,
 }
 
 impl<'a> Target<'a> {
@@ -29,73 +29,34 @@ impl<'a> Target<'a> {
             resource,
             namespace,
             name,
-            subresource: "",
+            subresource: None,
         }
     }
 
     /// The status of an object. For Pods such a write can carry labels and annotations as well.
     #[must_use]
     pub fn status(self) -> Self {
-        self.part("status")
+        self.part(Subresource::Status)
     }
 
     /// Another part of an object.
     #[must_use]
-    pub fn part(self, subresource: &'a str) -> Self {
-        Self { subresource, ..self }
+    pub fn part(self, subresource: impl Into<Option<Subresource>>) -> Self {
+        Self {
+            subresource: subresource.into(),
+            ..self
+        }
     }
 
     fn path(&self) -> Result<String, Error> {
         let mut path = collection(self.resource, self.namespace)?;
         path.push('/');
         path.push_str(segment("name", self.name)?);
-        if !self.subresource.is_empty() {
+        if let Some(subresource) = self.subresource {
             path.push('/');
-            path.push_str(segment("subresource", self.subresource)?);
+            path.push_str(subresource.as_str());
         }
         Ok(path)
-    }
-}
-
-/// What has to be true of the object for the write to happen; the server checks it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Preconditions<'a> {
-    /// It is this very object, not another of the same name.
-    pub uid: Option<&'a str>,
-    /// Nobody has changed it since this version.
-    pub resource_version: Option<&'a str>,
-}
-
-impl<'a> Preconditions<'a> {
-    /// No condition.
-    pub const NONE: Self = Self {
-        uid: None,
-        resource_version: None,
-    };
-
-    /// It is this very object.
-    pub fn uid(uid: &'a str) -> Self {
-        Self {
-            uid: Some(uid),
-            ..Self::NONE
-        }
-    }
-
-    /// And nobody has changed it since.
-    #[must_use]
-    pub fn at(self, resource_version: &'a str) -> Self {
-        Self {
-            resource_version: Some(resource_version),
-            ..self
-        }
-    }
-
-    fn fields(&self) -> Map<String, Value> {
-        let pairs = [("uid", self.uid), ("resourceVersion", self.resource_version)];
-        let given = pairs
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
-        given.collect()
     }
 }
 
@@ -120,8 +81,8 @@ impl Patch {
     }
 
     /// The document with the conditions in it: the server refuses a patch that changes UID or resourceVersion.
-    fn document(self, conditions: &Preconditions<'_>) -> Result<Value, Error> {
-        let fields = conditions.fields();
+    fn document(self, conditions: &Preconditions) -> Result<Value, Error> {
+        let fields = fields(conditions);
         match self {
             Self::Merge(mut document) | Self::Strategic(mut document) => {
                 if !fields.is_empty() {
@@ -145,11 +106,23 @@ impl Patch {
     }
 }
 
+/// The conditions as fields of an object's metadata.
+fn fields(conditions: &Preconditions) -> Map<String, Value> {
+    let pairs = [
+        ("uid", &conditions.uid),
+        ("resourceVersion", &conditions.resource_version),
+    ];
+    let given = pairs
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value.as_deref()?.into())));
+    given.collect()
+}
+
 /// How a deletion goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions<'a> {
     /// Conditions.
-    pub preconditions: Preconditions<'a>,
+    pub preconditions: Preconditions,
     /// Seconds that a Pod gets to end; the Pod's own setting when not given.
     pub grace_period_seconds: Option<i64>,
     /// `Foreground`, `Background` or `Orphan`; the server's default when not given.
@@ -159,7 +132,7 @@ pub struct DeleteOptions<'a> {
 impl DeleteOptions<'_> {
     fn document(&self) -> Value {
         let mut options = json!({ "apiVersion": "v1", "kind": "DeleteOptions" });
-        let conditions = self.preconditions.fields();
+        let conditions = fields(&self.preconditions);
         if !conditions.is_empty() {
             options["preconditions"] = conditions.into();
         }
@@ -204,7 +177,7 @@ impl Call {
         })
     }
 
-    pub(super) fn patch(target: &Target<'_>, patch: Patch, conditions: &Preconditions<'_>) -> Result<Self, Error> {
+    pub(super) fn patch(target: &Target<'_>, patch: Patch, conditions: &Preconditions) -> Result<Self, Error> {
         Ok(Self {
             content_type: patch.content_type(),
             body: bytes(&patch.document(conditions)?),
@@ -236,14 +209,14 @@ impl Call {
         Ok(Self {
             body: bytes(&eviction),
             manages_fields: false,
-            ..Self::on("evict", Method::POST, &target.part("eviction"))?
+            ..Self::on("evict", Method::POST, &target.part(Subresource::Eviction))?
         })
     }
 
     fn on(verb: &'static str, method: Method, target: &Target<'_>) -> Result<Self, Error> {
         let resource = match target.subresource {
-            "" => target.resource.to_string(),
-            part => format!("{}/{part}", target.resource),
+            None => target.resource.to_string(),
+            Some(part) => format!("{}/{part}", target.resource),
         };
         Ok(Self {
             verb,
@@ -318,9 +291,10 @@ fn bytes(value: &Value) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+    use kruise_api::kind::Kind as _;
 
-    static POD: Resource = Resource::namespaced("", "v1", "Pod", "pods");
+    use super::*;
 
     fn sent(call: Call) -> (String, String, String) {
         let body = String::from_utf8(call.body.clone()).expect("text");
@@ -340,17 +314,17 @@ mod tests {
 
     #[test]
     fn given_writes_then_requests_are_those_of_the_api() {
-        let target = Target::new(&POD, "n", "a");
+        let target = Target::new(Pod::RESOURCE, "n", "a");
         let conditions = Preconditions::uid("u").at("7");
         let delete = DeleteOptions {
-            preconditions: conditions,
+            preconditions: conditions.clone(),
             grace_period_seconds: Some(0),
             propagation: Some("Foreground"),
         };
         let patch = |target: &Target<'_>, patch| Call::patch(target, patch, &conditions).expect("a call");
         for (call, line, content_type, body) in [
             (
-                Call::create(&POD, "n", b"{}".to_vec()).expect("a call"),
+                Call::create(Pod::RESOURCE, "n", b"{}".to_vec()).expect("a call"),
                 "POST /api/v1/namespaces/n/pods?timeout=30000ms&fieldManager=kruise-manager",
                 "application/json",
                 json!({}),
@@ -404,7 +378,7 @@ mod tests {
 
     #[test]
     fn given_a_dry_run_then_every_verb_says_so_where_the_server_looks() {
-        let target = Target::new(&POD, "n", "a");
+        let target = Target::new(Pod::RESOURCE, "n", "a");
         let (line, _, body) = sent(
             Call::delete(&target, &DeleteOptions::default())
                 .expect("a call")
@@ -429,15 +403,19 @@ mod tests {
     #[test]
     fn given_a_name_that_would_mean_another_path_then_nothing_is_sent() {
         for name in ["", ".", "..", "a/b", "a?b", "a%2fb", "a b", "ä"] {
-            let error = Call::delete(&Target::new(&POD, "n", name), &DeleteOptions::default()).expect_err(name);
+            let error =
+                Call::delete(&Target::new(Pod::RESOURCE, "n", name), &DeleteOptions::default()).expect_err(name);
             assert_eq!(error.class(), Class::Permanent);
-            assert!(Call::create(&POD, name, Vec::new()).is_err(), "namespace {name:?}");
+            assert!(
+                Call::create(Pod::RESOURCE, name, Vec::new()).is_err(),
+                "namespace {name:?}"
+            );
         }
     }
 
     #[test]
     fn given_a_patch_that_is_no_object_then_conditions_are_not_lost_silently() {
-        let target = Target::new(&POD, "n", "a");
+        let target = Target::new(Pod::RESOURCE, "n", "a");
         for patch in [json!([]), json!(null), json!({ "metadata": 7 })] {
             assert!(Call::patch(&target, Patch::Merge(patch), &Preconditions::uid("u")).is_err());
         }

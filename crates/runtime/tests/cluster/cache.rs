@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kruise_api::resource::{Preconditions, Resource, Scope};
 use kruise_runtime::cache::{Cache, CacheOptions, Index, Kind, Named, SyncState, Version};
-use kruise_runtime::resource::Resource;
-use kruise_runtime::writer::{DeleteOptions, Patch, Preconditions, Target};
+use kruise_runtime::writer::{DeleteOptions, Patch, Target};
 use kruise_testkit::eventually::eventually;
 use kruise_testkit::faults::{Cut, Fault, When};
 use kube::api::{Api, DeleteParams, PostParams};
@@ -26,7 +26,7 @@ const BY_COLOUR: Index<ConfigMap> = Index::new("colour", |map, key| {
 });
 
 async fn delete(world: &World, name: &str) {
-    let target = Target::new(&CONFIG_MAPS, world.ns(), name);
+    let target = Target::new(CONFIG_MAPS, world.ns(), name);
     world
         .hand()
         .delete(&target, &DeleteOptions::default())
@@ -36,7 +36,7 @@ async fn delete(world: &World, name: &str) {
 
 async fn paint(world: &World, name: &str, colour: &str) {
     let patch = Patch::Merge(json!({ "data": { "colour": colour } }));
-    let target = Target::new(&CONFIG_MAPS, world.ns(), name);
+    let target = Target::new(CONFIG_MAPS, world.ns(), name);
     world
         .hand()
         .patch(&target, patch, &Preconditions::NONE)
@@ -200,7 +200,11 @@ fn gadgets(group: &'static str) -> Kind<Gadget> {
             deleting: false,
         }
     }
-    Kind::projected(Resource::namespaced(group, "v1", "Gadget", "gadgets"), name, version)
+    Kind::projected(
+        Resource::interned(&format!("{group}/v1"), "Gadget", "gadgets", Scope::Namespaced),
+        name,
+        version,
+    )
 }
 
 /// A CRD that is deleted at the end.
@@ -234,17 +238,17 @@ impl Definition {
 }
 
 async fn put_gadget(world: &World, group: &'static str, name: &str, number: Value) {
-    let resource = Resource::namespaced(group, "v1", "Gadget", "gadgets");
+    let resource = Resource::interned(&format!("{group}/v1"), "Gadget", "gadgets", Scope::Namespaced);
     let spec = json!({ "number": number });
     let object = json!({ "apiVersion": format!("{group}/v1"), "kind": "Gadget",
                          "metadata": { "name": name, "namespace": world.ns() }, "spec": spec });
     eventually(PATIENCE, "the gadget is written", || async {
-        let created = world.hand().create(&resource, world.ns(), object.to_string()).await;
+        let created = world.hand().create(resource, world.ns(), object.to_string()).await;
         let Err(error) = created else {
             return Ok(());
         };
         if error.is_already_exists() {
-            let target = Target::new(&resource, world.ns(), name);
+            let target = Target::new(resource, world.ns(), name);
             let patch = Patch::Merge(json!({ "spec": spec }));
             world
                 .hand()
@@ -330,8 +334,8 @@ fn given_objects_that_cannot_be_read_then_they_are_counted_and_the_others_are_th
         number("third", Some(3)).await;
         number("good", Some(7)).await;
         world.metric(&unreadable(1)).await;
-        let resource = Resource::namespaced(GROUP, "v1", "Gadget", "gadgets");
-        let target = Target::new(&resource, world.ns(), "good");
+        let resource = Resource::interned(&format!("{GROUP}/v1"), "Gadget", "gadgets", Scope::Namespaced);
+        let target = Target::new(resource, world.ns(), "good");
         world
             .hand()
             .delete(&target, &DeleteOptions::default())
@@ -352,7 +356,7 @@ fn given_one_namespace_then_only_its_objects_and_those_of_the_cluster_are_seen()
         let elsewhere = config_map(other.name(), "elsewhere", &json!({}));
         world
             .hand()
-            .create(&CONFIG_MAPS, other.name(), elsewhere)
+            .create(CONFIG_MAPS, other.name(), elsewhere)
             .await
             .expect("created");
         world.create_map("here", &json!({})).await;
@@ -387,7 +391,7 @@ fn given_two_thousand_objects_then_all_are_listed_in_pages_and_followed() {
                     &format!("m{number:04}"),
                     &json!({ "colour": (number % 10).to_string() }),
                 );
-                async move { hand.create(&CONFIG_MAPS, &namespace, body).await.map(drop) }
+                async move { hand.create(CONFIG_MAPS, &namespace, body).await.map(drop) }
             })
             .buffer_unordered(32);
         let results: Vec<_> = created.collect().await;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kruise_api::resource::Preconditions;
 use kruise_runtime::cache::{Cache, CacheOptions, Index, Kind, Store};
 use kruise_runtime::controller::{Controller, ControllerMetrics, Outcome, priority};
 use kruise_runtime::error::Error;
@@ -15,9 +16,7 @@ use kruise_runtime::expectations::{ExpectationMetrics, Expectations, Visible};
 use kruise_runtime::queue::{Limits, Queue, QueueMetrics};
 use kruise_runtime::resource::ObjectKey;
 use kruise_runtime::shutdown::CancellationToken;
-use kruise_runtime::writer::{
-    DeleteOptions, Patch, Preconditions, Target, Writer, WriterMetrics, WriterOptions, slow_start,
-};
+use kruise_runtime::writer::{DeleteOptions, Patch, Target, Writer, WriterMetrics, WriterOptions, slow_start};
 use kruise_testkit::eventually::eventually;
 use kruise_testkit::faults::{Cut, Fault, Faults, When};
 use kube::ResourceExt as _;
@@ -136,7 +135,7 @@ impl Program {
         let seen = copies.len().to_string();
         if owner.annotations().get(SEEN) != Some(&seen) {
             let patch = Patch::Merge(json!({ "metadata": { "annotations": { SEEN: seen } } }));
-            let target = Target::new(&CONFIG_MAPS, &key.namespace, &key.name);
+            let target = Target::new(CONFIG_MAPS, &key.namespace, &key.name);
             let version = owner.resource_version().unwrap_or_default();
             let written = self
                 .writer
@@ -153,7 +152,7 @@ impl Program {
             .collect();
         let done = slow_start(names, |name| async move {
             let copy = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "labels": { OWNER: &*key.name } } });
-            let result = self.writer.create(&CONFIG_MAPS, &key.namespace, copy.to_string()).await;
+            let result = self.writer.create(CONFIG_MAPS, &key.namespace, copy.to_string()).await;
             match &result {
                 Ok(written) => self.expectations.changed(key, &self.store, &key.namespace, written),
                 Err(error) if error.may_have_applied() => {
@@ -174,7 +173,7 @@ impl Program {
             preconditions: Preconditions::uid(&uid),
             ..DeleteOptions::default()
         };
-        let target = Target::new(&CONFIG_MAPS, &key.namespace, &name);
+        let target = Target::new(CONFIG_MAPS, &key.namespace, &name);
         match self.writer.delete(&target, &options).await {
             Ok(_) => self.expectations.deleted(key, &self.store, &object, &uid),
             Err(error) => {
@@ -287,7 +286,7 @@ fn given_conflicts_failures_lost_answers_late_and_lost_watches_then_the_end_is_r
         for owner in 0..OWNERS {
             let patch = Patch::Merge(json!({ "data": { "copies": "2" } }));
             let name = format!("o{owner}");
-            let target = Target::new(&CONFIG_MAPS, world.ns(), &name);
+            let target = Target::new(CONFIG_MAPS, world.ns(), &name);
             world
                 .hand()
                 .patch(&target, patch, &Preconditions::NONE)
@@ -355,7 +354,7 @@ fn given_a_reconcile_that_panics_then_the_others_work_and_it_is_counted() {
         })
         .await;
         let patch = Patch::Merge(json!({ "data": { "copies": "1" } }));
-        let target = Target::new(&CONFIG_MAPS, world.ns(), "bad");
+        let target = Target::new(CONFIG_MAPS, world.ns(), "bad");
         world
             .hand()
             .patch(&target, patch, &Preconditions::NONE)

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
+use kruise_api::resource::Resource;
 use kruise_runtime::events::{self, Recorder, Regarding};
-use kruise_runtime::resource::Resource;
 use kruise_runtime::shutdown::CancellationToken;
 use kruise_testkit::eventually::eventually;
 use kruise_testkit::faults::{Fault, When};
@@ -32,7 +32,7 @@ fn record(world: &World) -> Recording {
 }
 
 fn about(world: &World, name: &str) -> Regarding {
-    Regarding::new(&CONFIG_MAPS, world.ns(), name, "8b8e5c4c-0000-0000-0000-000000000001")
+    Regarding::new(CONFIG_MAPS, world.ns(), name, "8b8e5c4c-0000-0000-0000-000000000001")
 }
 
 /// The events of an object, by message, once their counts add up.
@@ -125,7 +125,7 @@ fn given_an_event_that_the_server_has_forgotten_then_it_is_made_anew_with_its_co
 fn given_an_object_of_the_cluster_then_its_events_are_in_the_default_namespace() {
     in_world("events-cluster", |world| async move {
         let recording = record(&world);
-        let nodes = Resource::cluster("", "v1", "Node", "nodes");
+        let nodes = Resource::cluster("v1", "Node", "nodes");
         let name = format!("node-{}", world.ns());
         recording
             .recorder

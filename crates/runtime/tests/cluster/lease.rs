@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
 use k8s_openapi::api::core::v1::Event;
+use kruise_api::kind::Kind as _;
+use kruise_api::resource::{Preconditions, Resource};
 use kruise_runtime::events;
 use kruise_runtime::lease::{Leadership, Lease, LeaseError, LeaseMetrics, LeaseOptions};
-use kruise_runtime::resource::Resource;
 use kruise_runtime::shutdown::CancellationToken;
-use kruise_runtime::writer::{Patch, Preconditions, Target, WriterMetrics};
+use kruise_runtime::writer::{Patch, Target, WriterMetrics};
 use kruise_testkit::eventually::{consistently, eventually};
 use kruise_testkit::faults::{Fault, Faults, When};
 use kube::api::{Api, ListParams};
@@ -18,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{CONFIG_MAPS, PATIENCE, World, in_world};
 
-static LEASES: Resource = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+static LEASES: &Resource = LeaseObject::RESOURCE;
 const NAME: &str = "kruise-manager";
 const DURATION: Duration = Duration::from_secs(3);
 
@@ -170,7 +171,7 @@ fn given_a_write_in_flight_at_the_stop_then_the_lease_is_not_given_back_before_i
         let namespace = world.ns().to_owned();
         let write = tokio::spawn(async move {
             let body = crate::support::config_map("", "m", &json!({}));
-            writer.create(&CONFIG_MAPS, &namespace, body).await
+            writer.create(CONFIG_MAPS, &namespace, body).await
         });
         eventually(PATIENCE, "the write is under way", || async {
             if world.faults.writes() == 1 {
@@ -193,7 +194,7 @@ fn given_a_write_in_flight_at_the_stop_then_the_lease_is_not_given_back_before_i
         assert_eq!(spec(&world).await["holderIdentity"], json!(""));
         let writer = world.writer_with(one.leadership.clone(), |_| {});
         let error = writer
-            .create(&CONFIG_MAPS, world.ns(), "{}")
+            .create(CONFIG_MAPS, world.ns(), "{}")
             .await
             .expect_err("no right any more");
         assert_eq!(error.to_string(), "nothing was written: this replica does not lead");
@@ -213,7 +214,7 @@ fn given_a_leader_that_cannot_reach_the_server_then_it_gives_up_and_two_never_wr
             let writer = world.writer_with(replica.leadership.clone(), |_| {});
             let (namespace, identity) = (world.ns().to_owned(), replica.identity.clone());
             writers.push(tokio::spawn(async move {
-                let target = Target::new(&CONFIG_MAPS, &namespace, "log");
+                let target = Target::new(CONFIG_MAPS, &namespace, "log");
                 let mut versions = Vec::new();
                 // As a controller that is refused, it tries again and again, until there is nothing more to learn.
                 let mut retry = tokio::time::interval(Duration::from_millis(2));
@@ -267,7 +268,7 @@ fn given_a_lease_that_somebody_else_takes_then_the_leader_ends_at_once() {
         let one = replica(&world, "one").await;
         one.leads().await;
         let thief = json!({ "spec": { "holderIdentity": "thief", "renewTime": "2030-01-01T00:00:00.000000Z" } });
-        let target = Target::new(&LEASES, world.ns(), NAME);
+        let target = Target::new(LEASES, world.ns(), NAME);
         world
             .hand()
             .patch(&target, Patch::Merge(thief), &Preconditions::NONE)
@@ -299,9 +300,9 @@ fn given_a_lease_of_the_original_then_it_is_respected_while_renewed_and_taken_ov
     in_world("lease-client-go", |world| async move {
         const GO: &str = "kruise-controller-manager-abc_0b1d0f4e-8a27-4d4c-a6d2-0c5b1b3f5d11";
         let object = from_client_go(GO, "2024-01-01T00:00:00.000000Z").to_string();
-        world.hand().create(&LEASES, world.ns(), object).await.expect("created");
+        world.hand().create(LEASES, world.ns(), object).await.expect("created");
         let ours = replica(&world, "ours").await;
-        let target = Target::new(&LEASES, world.ns(), NAME);
+        let target = Target::new(LEASES, world.ns(), NAME);
         let mut last = Instant::now();
         // Its clock is years behind, and it renews: nobody may take it.
         for second in 1..=8 {
@@ -344,7 +345,7 @@ fn given_a_lease_of_the_original_then_it_is_respected_while_renewed_and_taken_ov
 fn given_a_lease_that_the_original_gave_up_without_a_holder_then_it_is_taken_at_once() {
     in_world("lease-empty", |world| async move {
         let object = from_client_go("", "2024-01-01T00:00:00.000000Z").to_string();
-        world.hand().create(&LEASES, world.ns(), object).await.expect("created");
+        world.hand().create(LEASES, world.ns(), object).await.expect("created");
         let begin = Instant::now();
         let ours = replica(&world, "ours").await;
         ours.leads().await;

@@ -32,7 +32,7 @@ fn given_two_hundred_objects_of_a_megabyte_then_a_cache_of_their_metadata_stays_
                 async move {
                     let data = json!({ "big": "x".repeat(1_000_000) });
                     let body = config_map(&namespace, &format!("m{number:03}"), &data);
-                    hand.create(&CONFIG_MAPS, &namespace, body).await.map(drop)
+                    hand.create(CONFIG_MAPS, &namespace, body).await.map(drop)
                 }
             })
             .buffer_unordered(4);
@@ -75,11 +75,7 @@ fn list(namespace: String) {
             ..CacheOptions::default()
         };
         let mut cache = Cache::new(client, options, &Registry::new()).expect("metrics");
-        let objects = cache.watch(Kind::projected(
-            CONFIG_MAPS.clone(),
-            |object: &PartialObject| (&object.metadata).into(),
-            |object: &PartialObject| (&object.metadata).into(),
-        ));
+        let objects = cache.watch(Kind::<PartialObject>::partial(CONFIG_MAPS));
         let _running = Running::start(cache).await;
         assert!(objects.len() >= OBJECTS, "{}", objects.len());
         let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");

@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota};
+use kruise_api::resource::{Preconditions, Resource, Subresource};
 use kruise_runtime::error::Class;
 use kruise_runtime::lease::Leadership;
-use kruise_runtime::resource::Resource;
-use kruise_runtime::writer::{
-    DeleteOptions, Patch, Preconditions, Target, Writer, WriterMetrics, WriterOptions, Written, slow_start,
-};
+use kruise_runtime::writer::{DeleteOptions, Patch, Target, Writer, WriterMetrics, WriterOptions, Written, slow_start};
 use kruise_testkit::eventually::eventually;
 use kruise_testkit::faults::{Fault, When};
 use kube::api::{Api, DeleteParams};
@@ -23,22 +21,19 @@ fn given_requests_that_cannot_work_then_the_class_says_why() {
     in_world("writer-classes", |world| async move {
         let writer = world.writer();
         let body = || config_map("", "m", &json!({}));
-        writer.create(&CONFIG_MAPS, world.ns(), body()).await.expect("created");
-        let error = writer
-            .create(&CONFIG_MAPS, world.ns(), body())
-            .await
-            .expect_err("twice");
+        writer.create(CONFIG_MAPS, world.ns(), body()).await.expect("created");
+        let error = writer.create(CONFIG_MAPS, world.ns(), body()).await.expect_err("twice");
         assert!(error.class() == Class::Conflict && error.is_already_exists(), "{error}");
 
         let error = writer
-            .create(&CONFIG_MAPS, "no-such-namespace", body())
+            .create(CONFIG_MAPS, "no-such-namespace", body())
             .await
             .expect_err("no namespace");
         assert_eq!(error.class(), Class::Gone, "{error}");
 
         let wrong = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "Not Valid" } }).to_string();
         let error = writer
-            .create(&CONFIG_MAPS, world.ns(), wrong)
+            .create(CONFIG_MAPS, world.ns(), wrong)
             .await
             .expect_err("invalid");
         assert_eq!(error.class(), Class::Permanent);
@@ -48,10 +43,10 @@ fn given_requests_that_cannot_work_then_the_class_says_why() {
                 .contains("metadata.name: Invalid value: \"Not Valid\""),
             "{error}"
         );
-        let error = writer.create(&CONFIG_MAPS, world.ns(), "{").await.expect_err("no JSON");
+        let error = writer.create(CONFIG_MAPS, world.ns(), "{").await.expect_err("no JSON");
         assert_eq!(error.class(), Class::Permanent, "{error}");
 
-        let unknown = Resource::namespaced("nobody.example.com", "v1", "Thing", "things");
+        let unknown = Resource::namespaced("nobody.example.com/v1", "Thing", "things");
         let error = writer
             .create(&unknown, world.ns(), "{}")
             .await
@@ -60,11 +55,11 @@ fn given_requests_that_cannot_work_then_the_class_says_why() {
 
         // Not the object is missing but the part of it, as `resize` of a Pod is where the feature is turned off.
         let nothing = || Patch::Merge(json!({}));
-        let part = Target::new(&CONFIG_MAPS, world.ns(), "m").part("resize");
+        let part = Target::new(CONFIG_MAPS, world.ns(), "m").part(Subresource::Resize);
         let error = writer.patch(&part, nothing(), &Preconditions::NONE).await;
         let error = error.expect_err("no such part");
         assert_eq!(error.class(), Class::Permanent, "{error:?}");
-        let missing = Target::new(&PODS, world.ns(), "none").part("resize");
+        let missing = Target::new(PODS, world.ns(), "none").part(Subresource::Resize);
         let error = writer.patch(&missing, nothing(), &Preconditions::NONE).await;
         assert_eq!(error.expect_err("no such Pod").class(), Class::Gone);
 
@@ -74,7 +69,7 @@ fn given_requests_that_cannot_work_then_the_class_says_why() {
         let options = WriterOptions::new("kruise-test");
         let nobody = Writer::new(world.faults.client_of(config), Leadership::always(), options, metrics);
         let error = nobody
-            .create(&CONFIG_MAPS, world.ns(), body())
+            .create(CONFIG_MAPS, world.ns(), body())
             .await
             .expect_err("no right");
         assert_eq!(error.class(), Class::Denied, "{error}");
@@ -85,7 +80,7 @@ fn given_requests_that_cannot_work_then_the_class_says_why() {
 #[test]
 fn given_a_policy_that_refuses_then_somebody_has_to_allow_it() {
     in_world("writer-policy", |world| async move {
-        let cluster = |kind, plural| Resource::cluster("admissionregistration.k8s.io", "v1", kind, plural);
+        let cluster = |kind, plural| Resource::cluster("admissionregistration.k8s.io/v1", kind, plural);
         let policies = cluster("ValidatingAdmissionPolicy", "validatingadmissionpolicies");
         let bindings = cluster("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings");
         let (name, namespace) = (world.ns(), json!({ "kubernetes.io/metadata.name": world.ns() }));
@@ -115,7 +110,7 @@ fn given_a_policy_that_refuses_then_somebody_has_to_allow_it() {
         let (trial, world) = (&trial, &world);
         let refusal = eventually(PATIENCE, "the policy counts", || async move {
             let body = config_map("", "unwanted", &json!({}));
-            match trial.create(&CONFIG_MAPS, world.ns(), body).await {
+            match trial.create(CONFIG_MAPS, world.ns(), body).await {
                 Ok(_) => Err("allowed".into()),
                 Err(error) => Ok(error),
             }
@@ -142,7 +137,7 @@ fn given_a_namespace_that_is_going_away_then_new_objects_are_gone_with_it() {
         let writer = world.writer();
         let held = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "held", "finalizers": ["example.com/held"] } });
         writer
-            .create(&CONFIG_MAPS, world.ns(), held.to_string())
+            .create(CONFIG_MAPS, world.ns(), held.to_string())
             .await
             .expect("created");
         let namespaces: Api<Namespace> = Api::all(world.client.clone());
@@ -151,12 +146,12 @@ fn given_a_namespace_that_is_going_away_then_new_objects_are_gone_with_it() {
             .await
             .expect("deleted");
         let error = writer
-            .create(&CONFIG_MAPS, world.ns(), config_map("", "late", &json!({})))
+            .create(CONFIG_MAPS, world.ns(), config_map("", "late", &json!({})))
             .await
             .expect_err("terminating");
         assert_eq!(error.class(), Class::Gone, "{error}");
         let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-        let target = Target::new(&CONFIG_MAPS, world.ns(), "held");
+        let target = Target::new(CONFIG_MAPS, world.ns(), "held");
         writer.patch(&target, free, &Preconditions::NONE).await.expect("freed");
     });
 }
@@ -169,13 +164,13 @@ fn given_a_lost_answer_then_the_error_says_that_it_may_have_happened() {
         world
             .faults
             .inject(When::verb("create").on("configmaps").nth(1), Fault::LoseReply);
-        let error = writer.create(&CONFIG_MAPS, world.ns(), body()).await.expect_err("lost");
+        let error = writer.create(CONFIG_MAPS, world.ns(), body()).await.expect_err("lost");
         assert!(
             error.class() == Class::Transient && error.may_have_applied(),
             "{error:?}"
         );
         let error = writer
-            .create(&CONFIG_MAPS, world.ns(), body())
+            .create(CONFIG_MAPS, world.ns(), body())
             .await
             .expect_err("it is there");
         assert!(error.is_already_exists() && !error.may_have_applied(), "{error:?}");
@@ -194,7 +189,7 @@ fn given_a_server_that_does_not_answer_then_the_deadline_ends_the_call() {
         let begin = Instant::now();
         let body = config_map("", "m", &json!({}));
         let error = writer
-            .create(&CONFIG_MAPS, world.ns(), body)
+            .create(CONFIG_MAPS, world.ns(), body)
             .await
             .expect_err("too late");
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
@@ -219,10 +214,7 @@ fn given_injected_answers_then_nothing_is_tried_again_and_the_class_is_right() {
             world.faults.heal();
             world.faults.inject(When::writes(), Fault::Refuse(code));
             let body = config_map("", "m", &json!({}));
-            let error = writer
-                .create(&CONFIG_MAPS, world.ns(), body)
-                .await
-                .expect_err("refused");
+            let error = writer.create(CONFIG_MAPS, world.ns(), body).await.expect_err("refused");
             assert_eq!(error.class(), class, "{code}");
             assert_eq!(error.to_string(), format!("a fault was injected: {code}"));
         }
@@ -233,7 +225,7 @@ fn given_injected_answers_then_nothing_is_tried_again_and_the_class_is_right() {
 /// Counts up once, whatever it takes, and says how often that was refused.
 async fn count_up(world: &World, writer: &Writer) -> u32 {
     let api: Api<ConfigMap> = world.namespace.api();
-    let target = Target::new(&CONFIG_MAPS, world.ns(), "counter");
+    let target = Target::new(CONFIG_MAPS, world.ns(), "counter");
     let mut refused = 0;
     loop {
         let seen = api.get("counter").await.expect("a counter");
@@ -288,7 +280,7 @@ fn given_a_storm_of_conflicts_then_no_change_is_lost_and_none_is_made_twice() {
 #[test]
 fn given_a_quota_then_a_slow_start_makes_what_fits_and_does_not_try_the_rest() {
     in_world("writer-slow-start", |world| async move {
-        let quotas = Resource::namespaced("", "v1", "ResourceQuota", "resourcequotas");
+        let quotas = Resource::namespaced("v1", "ResourceQuota", "resourcequotas");
         let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "q" },
                             "spec": { "hard": { "count/secrets": "5" } } });
         world
@@ -307,7 +299,7 @@ fn given_a_quota_then_a_slow_start_makes_what_fits_and_does_not_try_the_rest() {
         })
         .await;
         let writer = world.writer();
-        let secrets = Resource::namespaced("", "v1", "Secret", "secrets");
+        let secrets = Resource::namespaced("v1", "Secret", "secrets");
         let items: Vec<_> = (0..100).collect();
         let done = slow_start(items, |number| {
             let body = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": format!("s{number}") } });

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kruise_api::kind::Kind as _;
+use kruise_api::resource::Resource;
 use kruise_runtime::cache::{Cache, CacheOptions, Kind, Store};
 use kruise_runtime::lease::Leadership;
-use kruise_runtime::resource::Resource;
 use kruise_runtime::shutdown::CancellationToken;
 use kruise_runtime::writer::{Writer, WriterMetrics, WriterOptions};
 use kruise_testkit::cluster;
@@ -20,8 +21,8 @@ use serde_json::{Value, json};
 /// Enough for a busy machine; a test that is well needs a small part of it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) static CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
-pub(crate) static PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods");
+pub(crate) static CONFIG_MAPS: &Resource = ConfigMap::RESOURCE;
+pub(crate) static PODS: &Resource = Pod::RESOURCE;
 
 /// A test with its namespace and its faults.
 pub(crate) struct World {
@@ -106,7 +107,7 @@ impl World {
 
     pub(crate) async fn create_map(&self, name: &str, data: &Value) {
         let body = config_map(self.ns(), name, data);
-        self.hand().create(&CONFIG_MAPS, self.ns(), body).await.expect(name);
+        self.hand().create(CONFIG_MAPS, self.ns(), body).await.expect(name);
     }
 
     /// Waits until a line stands in the metrics.

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kruise_api::resource::{Preconditions, Resource};
 use kruise_runtime::error::Class;
 use kruise_runtime::lease::Leadership;
-use kruise_runtime::resource::Resource;
-use kruise_runtime::writer::{DeleteOptions, Patch, Preconditions, Target};
+use kruise_runtime::writer::{DeleteOptions, Patch, Target};
 use kruise_testkit::eventually::eventually;
 use kube::api::Api;
 use serde_json::{Value, json};
@@ -30,9 +30,9 @@ async fn read(world: &World, name: &str) -> Value {
 fn given_each_verb_then_the_server_does_it_and_tells_the_version() {
     in_world("writer-verbs", |world| async move {
         let writer = world.writer();
-        let created = writer.create(&PODS, world.ns(), pod("p")).await.expect("created");
+        let created = writer.create(PODS, world.ns(), pod("p")).await.expect("created");
         assert_eq!(created.name, "p");
-        let target = Target::new(&PODS, world.ns(), "p");
+        let target = Target::new(PODS, world.ns(), "p");
 
         let patch = Patch::Merge(json!({ "metadata": { "annotations": { "merged": "yes" } } }));
         let merged = writer
@@ -93,13 +93,13 @@ fn given_each_verb_then_the_server_does_it_and_tells_the_version() {
 
         writer
             .create(
-                &CONFIG_MAPS,
+                CONFIG_MAPS,
                 world.ns(),
                 config_map(world.ns(), "m", &json!({ "a": "1" })),
             )
             .await
             .expect("created");
-        let target = Target::new(&CONFIG_MAPS, world.ns(), "m");
+        let target = Target::new(CONFIG_MAPS, world.ns(), "m");
         writer
             .replace(&target, config_map(world.ns(), "m", &json!({ "b": "2" })))
             .await
@@ -128,8 +128,8 @@ fn given_each_verb_then_the_server_does_it_and_tells_the_version() {
 fn given_conditions_that_do_not_hold_then_every_verb_refuses_with_a_conflict() {
     in_world("writer-conditions", |world| async move {
         let writer = world.writer();
-        let created = writer.create(&PODS, world.ns(), pod("p")).await.expect("created");
-        let target = Target::new(&PODS, world.ns(), "p");
+        let created = writer.create(PODS, world.ns(), pod("p")).await.expect("created");
+        let target = Target::new(PODS, world.ns(), "p");
         let labels = json!({ "metadata": { "labels": { "touched": "yes" } } });
         let patches = || {
             let operation = json!({ "op": "add", "path": "/metadata/labels/touched", "value": "yes" });
@@ -154,7 +154,7 @@ fn given_conditions_that_do_not_hold_then_every_verb_refuses_with_a_conflict() {
                 .expect_err("status");
             assert_eq!(error.class(), Class::Conflict, "status {conditions:?}: {error}");
             let options = DeleteOptions {
-                preconditions: conditions,
+                preconditions: conditions.clone(),
                 ..DeleteOptions::default()
             };
             for error in [
@@ -172,10 +172,7 @@ fn given_conditions_that_do_not_hold_then_every_verb_refuses_with_a_conflict() {
 
         let mut last = created;
         for patch in patches() {
-            let conditions = Preconditions {
-                uid: Some(&last.uid),
-                resource_version: Some(&last.resource_version),
-            };
+            let conditions = Preconditions::uid(&last.uid).at(&last.resource_version);
             last = writer
                 .patch(&target, patch, &conditions)
                 .await
@@ -194,15 +191,15 @@ fn given_conditions_that_do_not_hold_then_every_verb_refuses_with_a_conflict() {
 fn given_a_disruption_budget_then_an_eviction_is_denied_in_its_words_and_later_allowed() {
     in_world("writer-evict", |world| async move {
         let writer = world.writer();
-        writer.create(&PODS, world.ns(), pod("p")).await.expect("created");
-        let target = Target::new(&PODS, world.ns(), "p");
+        writer.create(PODS, world.ns(), pod("p")).await.expect("created");
+        let target = Target::new(PODS, world.ns(), "p");
         let running =
             json!({ "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] } });
         writer
             .patch(&target.status(), Patch::Strategic(running), &Preconditions::NONE)
             .await
             .expect("running");
-        let budgets = Resource::namespaced("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets");
+        let budgets = Resource::namespaced("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets");
         let budget = json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "b" },
                              "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "x" } } } });
         writer
@@ -240,14 +237,14 @@ fn given_a_disruption_budget_then_an_eviction_is_denied_in_its_words_and_later_a
 fn given_a_dry_run_then_the_server_checks_and_stores_nothing() {
     in_world("writer-dry", |world| async move {
         world.create_map("m", &json!({ "a": "1" })).await;
-        world.hand().create(&PODS, world.ns(), pod("p")).await.expect("created");
+        world.hand().create(PODS, world.ns(), pod("p")).await.expect("created");
         let writer = world.writer_with(Leadership::always(), |options| options.dry_run = true);
         let made = writer
-            .create(&CONFIG_MAPS, world.ns(), config_map("", "new", &json!({})))
+            .create(CONFIG_MAPS, world.ns(), config_map("", "new", &json!({})))
             .await
             .expect("checked");
         assert_eq!(made.name, "new");
-        let target = Target::new(&CONFIG_MAPS, world.ns(), "m");
+        let target = Target::new(CONFIG_MAPS, world.ns(), "m");
         let patch = Patch::Merge(json!({ "data": { "a": "2" } }));
         writer
             .patch(&target, patch, &Preconditions::NONE)
@@ -270,7 +267,7 @@ fn given_a_rate_then_writes_keep_to_it() {
         let begin = Instant::now();
         for number in 0..8 {
             let body = config_map("", &format!("m{number}"), &json!({}));
-            writer.create(&CONFIG_MAPS, world.ns(), body).await.expect("created");
+            writer.create(CONFIG_MAPS, world.ns(), body).await.expect("created");
         }
         assert!(
             begin.elapsed() >= Duration::from_millis(290),

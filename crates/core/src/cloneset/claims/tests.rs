@@ -1,5 +1,8 @@
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -7,7 +10,7 @@ use super::super::fixtures::{claim, env, from_parts, pod, revision, set, templat
 use super::super::plan;
 use super::super::world::World;
 use crate::plan::harness::name_of;
-use crate::plan::{Action, ObjectKind, Outcome, Plan};
+use crate::plan::{Action, Outcome, Plan};
 
 /// A set of one Pod, with these claims; what the plan does about claims.
 fn about_claims(reuse: bool, pods: &[super::super::fixtures::PodBuilder], claims: &[serde_json::Value]) -> Plan {
@@ -20,7 +23,7 @@ fn about_claims(reuse: bool, pods: &[super::super::fixtures::PodBuilder], claims
 fn writes(plan: &Plan) -> Vec<String> {
     let claims = plan
         .writes()
-        .filter(|action| action.object().kind == ObjectKind::PersistentVolumeClaim);
+        .filter(|action| action.object().resource == PersistentVolumeClaim::RESOURCE);
     claims
         .map(|action| match action {
             Action::Delete { object, .. } => format!("delete {}", object.name),
@@ -79,7 +82,7 @@ fn after_a_crash_at_any_write_of_scaling_in_no_claim_is_left() {
             // The Pod is gone before the successor looks.
             world.cluster.settle();
             world.run();
-            let claims = world.cluster.all(ObjectKind::PersistentVolumeClaim).map(name_of);
+            let claims = world.cluster.all(PersistentVolumeClaim::RESOURCE).map(name_of);
             let wanted = world.pod_names().into_iter().map(|pod| format!("data-{pod}"));
             assert_eq!(
                 claims.collect::<Vec<_>>(),
@@ -148,7 +151,7 @@ fn claims_of_the_living(world: &World) -> BTreeMap<String, (Value, Value)> {
     });
     names
         .map(|name| {
-            let claim = world.cluster.get(ObjectKind::PersistentVolumeClaim, &name);
+            let claim = world.cluster.get(PersistentVolumeClaim::RESOURCE, &name);
             let meta = &claim.unwrap_or_else(|| panic!("{name} is gone"))["metadata"];
             assert!(meta.get("deletionTimestamp").is_none(), "{name} is going");
             (name, (meta["uid"].clone(), meta["ownerReferences"].clone()))
@@ -175,11 +178,11 @@ fn decide(world: &mut World, decision: Decision) {
 fn drained_pods_lose_no_claim(world: &mut World, decisions: &[Decision]) {
     for name in world.pod_names() {
         let before = claims_of_the_living(world);
-        world.cluster.delete(ObjectKind::Pod, &name);
+        world.cluster.delete(Pod::RESOURCE, &name);
         world.cluster.settle();
         world.run();
         for (claim, (uid, owners)) in before {
-            let found = world.cluster.get(ObjectKind::PersistentVolumeClaim, &claim);
+            let found = world.cluster.get(PersistentVolumeClaim::RESOURCE, &claim);
             let meta = &found.unwrap_or_else(|| panic!("{claim} after {decisions:?}"))["metadata"];
             assert_eq!(
                 (&meta["uid"], &meta["ownerReferences"]),

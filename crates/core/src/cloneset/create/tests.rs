@@ -1,13 +1,15 @@
+use kruise_api::kind::Kind as _;
+use kruise_api::revision::ControllerRevision;
 use serde_json::json;
 
 use super::super::fixtures::{SET_UID, claim, env, from_parts, set};
 use super::super::plan;
 use super::*;
-use crate::plan::{Action, ObjectKind, Plan};
+use crate::plan::{Action, Plan};
 
 fn created(plan: &Plan) -> Vec<Value> {
     let bodies = plan.writes().filter_map(|action| match action {
-        Action::Create { object, body } if object.kind != ObjectKind::ControllerRevision => Some(body.json()),
+        Action::Create { object, body } if object.resource != ControllerRevision::RESOURCE => Some(body.json()),
         _ => None,
     });
     bodies.collect()

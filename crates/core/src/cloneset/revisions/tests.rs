@@ -1,9 +1,11 @@
+use kruise_api::kind::Kind as _;
+use kruise_api::revision::ControllerRevision;
 use serde_json::json;
 
 use super::super::fixtures::{env, observed, pod, revision, rolling, template};
 use super::super::plan;
 use super::*;
-use crate::plan::{Action, ObjectKind, Phase};
+use crate::plan::{Action, Phase};
 
 #[test]
 fn a_rollback_gives_the_old_revision_the_highest_number() {
@@ -23,8 +25,8 @@ fn a_rollback_gives_the_old_revision_the_highest_number() {
         panic!("{plan:?}")
     };
     assert_eq!(
-        (object.kind, &*object.name),
-        (ObjectKind::ControllerRevision, "web-old")
+        (object.resource, &*object.name),
+        (ControllerRevision::RESOURCE, "web-old")
     );
     assert_eq!(patch.document()["revision"], 3);
     assert!(preconditions.resource_version.is_some() && patch.document()["metadata"].get("resourceVersion").is_none());
@@ -54,7 +56,7 @@ fn revisions_in_use_are_never_removed_however_many_there_are() {
     let removed: Vec<&str> = plan
         .writes()
         .filter(
-            |action| matches!(action, Action::Delete { object, .. } if object.kind == ObjectKind::ControllerRevision),
+            |action| matches!(action, Action::Delete { object, .. } if object.resource == ControllerRevision::RESOURCE),
         )
         .map(|action| action.object().name.as_str())
         .collect();

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
 use serde_json::{Value, json};
 
 use super::super::fixtures::{PodBuilder, claim, env, from_parts, observed, pod, revision, rolling, set, template};
@@ -15,13 +17,13 @@ fn ready(name: &str) -> PodBuilder {
 fn deleted(plan: &Plan) -> Vec<&str> {
     let deletes = plan
         .writes()
-        .filter(|action| matches!(action, Action::Delete { object, .. } if object.kind == ObjectKind::Pod));
+        .filter(|action| matches!(action, Action::Delete { object, .. } if object.resource == Pod::RESOURCE));
     deletes.map(|action| action.object().name.as_str()).collect()
 }
 
 fn created(plan: &Plan) -> Vec<Value> {
     let bodies = plan.writes().filter_map(|action| match action {
-        Action::Create { object, body } if object.kind == ObjectKind::Pod => Some(body.json()),
+        Action::Create { object, body } if object.resource == Pod::RESOURCE => Some(body.json()),
         _ => None,
     });
     bodies.collect()

@@ -1,15 +1,15 @@
+use kruise_api::resource::Subresource;
 use serde_json::{Value, json};
 
 use super::super::fixtures::{env, observed, pod, rolling};
 use super::super::plan;
 use super::*;
-use crate::plan::Part;
 
 fn patch(observed: &super::super::Observed) -> Value {
     match plan(observed, &env()).status {
         Some(Action::Patch {
             patch,
-            part: Part::Status,
+            subresource: Some(Subresource::Status),
             ..
         }) => patch.document()["status"].clone(),
         Some(other) => panic!("{other:?}"),

@@ -1,12 +1,13 @@
 //! Lifecycle hooks, from the outside.
 
+use kruise_api::resource::Subresource;
 use serde_json::{Value, json};
 
 use super::super::fixtures::template;
 use super::super::world::World;
 use super::{specify_delete, states};
+use crate::plan::Action;
 use crate::plan::harness::name_of;
-use crate::plan::{Action, Part};
 
 fn hooked(hook: &str, mark: bool) -> World {
     let handler = json!({ "labelsHandler": { "example.com/hold": "yes" }, "markPodNotReady": mark });
@@ -212,21 +213,19 @@ fn given_hooks_then_every_change_of_state_is_a_write_of_the_pod_itself() {
         world.edit_spec(&json!({ "replicas": 2 }));
         watch(&mut world);
         assert!(parts.len() > 6, "{parts:?}");
-        assert_eq!(
-            parts.iter().all(|part| *part == Part::Object),
-            through_pods,
-            "{parts:?}"
-        );
+        assert_eq!(parts.iter().all(|part| *part == "pod"), through_pods, "{parts:?}");
     }
 }
 
-/// The part of a Pod through which a lifecycle state is written.
-fn state_written_through(action: &Action) -> Option<Part> {
-    let Action::Patch { part, patch, .. } = action else {
+/// The part of a Pod through which a lifecycle state is written, `pod` for itself.
+fn state_written_through(action: &Action) -> Option<&'static str> {
+    let Action::Patch { subresource, patch, .. } = action else {
         return None;
     };
     let label = &patch.document()["metadata"]["labels"]["lifecycle.apps.kruise.io/state"];
-    label.is_string().then_some(*part)
+    label
+        .is_string()
+        .then(|| subresource.map_or("pod", Subresource::as_str))
 }
 
 #[test]

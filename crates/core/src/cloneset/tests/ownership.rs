@@ -1,10 +1,14 @@
 //! What belongs to a set: claims, revisions, and Pods that no longer do.
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
+use kruise_api::revision::ControllerRevision;
 use serde_json::{Value, json};
 
 use super::super::world::World;
+use crate::plan::Action;
 use crate::plan::harness::name_of;
-use crate::plan::{Action, ObjectKind};
 
 fn with_claims(reuse: bool) -> World {
     let claim = json!({ "metadata": { "name": "data" }, "spec": { "accessModes": ["ReadWriteOnce"] } });
@@ -16,7 +20,7 @@ fn with_claims(reuse: bool) -> World {
 fn claims(world: &World) -> Vec<String> {
     world
         .cluster
-        .all(ObjectKind::PersistentVolumeClaim)
+        .all(PersistentVolumeClaim::RESOURCE)
         .map(name_of)
         .collect()
 }
@@ -27,7 +31,7 @@ fn given_reuse_when_a_pod_is_deleted_by_hand_then_it_comes_back_with_its_claim()
     world.run();
     let (pods, before) = (world.pod_names(), claims(&world));
     assert_eq!(before.len(), 2);
-    world.cluster.delete(ObjectKind::Pod, &pods[0]);
+    world.cluster.delete(Pod::RESOURCE, &pods[0]);
     let plan = world.round();
     assert!(plan.writes().next().is_none(), "the old Pod is still there: {plan:?}");
     world.run();
@@ -40,7 +44,7 @@ fn given_no_reuse_when_a_pod_is_deleted_by_hand_then_its_claim_goes_with_it() {
     world.run();
     world.cluster.pass(60);
     let (pods, before) = (world.pod_names(), claims(&world));
-    world.cluster.delete(ObjectKind::Pod, &pods[0]);
+    world.cluster.delete(Pod::RESOURCE, &pods[0]);
     world.run();
     assert_eq!((world.pods().len(), claims(&world).len()), (2, 2));
     assert!(!world.pod_names().contains(&pods[0]) && !claims(&world).contains(&before[0]));
@@ -65,7 +69,7 @@ fn given_a_pod_that_no_longer_matches_then_it_is_released_and_replaced() {
     world.edit_pod(&name, |pod| pod["metadata"]["labels"]["app"] = json!("other"));
     world.run();
     assert_eq!(world.pods().len(), 4);
-    let released = world.cluster.get(ObjectKind::Pod, &name).unwrap();
+    let released = world.cluster.get(Pod::RESOURCE, &name).unwrap();
     assert_eq!(released["metadata"]["ownerReferences"], json!([]));
 }
 
@@ -95,14 +99,14 @@ fn given_many_templates_then_only_as_many_old_revisions_stay_as_asked_for() {
         world.image(&format!("nginx:{version}"));
         world.run();
     }
-    assert_eq!(world.cluster.all(ObjectKind::ControllerRevision).count(), 3);
+    assert_eq!(world.cluster.all(ControllerRevision::RESOURCE).count(), 3);
     // Back to one of them: no new revision, and the old one is the newest now.
     world.image("nginx:4");
     world.run();
-    assert_eq!(world.cluster.all(ObjectKind::ControllerRevision).count(), 3);
+    assert_eq!(world.cluster.all(ControllerRevision::RESOURCE).count(), 3);
     let newest = world
         .cluster
-        .all(ObjectKind::ControllerRevision)
+        .all(ControllerRevision::RESOURCE)
         .max_by_key(|revision| revision["revision"].as_i64());
     assert_eq!(newest.unwrap()["metadata"]["name"], world.status("updateRevision"));
 }
@@ -112,15 +116,10 @@ fn given_a_revision_of_a_set_that_was_deleted_then_its_name_is_kept_when_the_set
     let mut world = World::new(&json!({}));
     let mut probe = world.clone();
     probe.round();
-    let mut left = probe
-        .cluster
-        .all(ObjectKind::ControllerRevision)
-        .next()
-        .unwrap()
-        .clone();
+    let mut left = probe.cluster.all(ControllerRevision::RESOURCE).next().unwrap().clone();
     left["metadata"]["ownerReferences"][0]["uid"] = json!("22222222-2222-4222-8222-222222222222");
     let name = left["metadata"]["name"].clone();
-    world.cluster.put(ObjectKind::ControllerRevision, left);
+    world.cluster.put(ControllerRevision::RESOURCE, left);
     world.run();
     let names = world.pod_names();
     assert_eq!(
@@ -130,7 +129,7 @@ fn given_a_revision_of_a_set_that_was_deleted_then_its_name_is_kept_when_the_set
     // The garbage collector gets to it: the set makes its own, and nothing else changes.
     world
         .cluster
-        .delete(ObjectKind::ControllerRevision, name.as_str().unwrap());
+        .delete(ControllerRevision::RESOURCE, name.as_str().unwrap());
     world.run();
     assert_eq!(
         (
@@ -140,9 +139,7 @@ fn given_a_revision_of_a_set_that_was_deleted_then_its_name_is_kept_when_the_set
         ),
         (name.clone(), json!(0), names)
     );
-    let stored = world
-        .cluster
-        .get(ObjectKind::ControllerRevision, name.as_str().unwrap());
+    let stored = world.cluster.get(ControllerRevision::RESOURCE, name.as_str().unwrap());
     assert_eq!(
         stored.unwrap()["metadata"]["ownerReferences"][0]["uid"],
         super::super::fixtures::SET_UID
@@ -154,10 +151,10 @@ fn given_the_name_of_a_revision_was_taken_and_is_free_again_then_it_is_tried_aga
     let mut world = World::new(&json!({}));
     let mut probe = world.clone();
     probe.round();
-    let name = name_of(probe.cluster.all(ObjectKind::ControllerRevision).next().unwrap());
+    let name = name_of(probe.cluster.all(ControllerRevision::RESOURCE).next().unwrap());
     world.last.failures.push(crate::plan::Failure {
         phase: crate::plan::Phase::Revisions,
-        object: crate::plan::Target::new(ObjectKind::ControllerRevision, "shop", &name),
+        object: crate::plan::Target::new(ControllerRevision::RESOURCE, "shop", &name),
         class: crate::plan::FailureClass::Exists,
         message: "already exists".to_owned(),
     });
@@ -173,16 +170,11 @@ fn given_the_name_of_a_revision_is_taken_then_another_name_is_found() {
     let mut world = World::new(&json!({}));
     let mut probe = world.clone();
     probe.round();
-    let mut foreign = probe
-        .cluster
-        .all(ObjectKind::ControllerRevision)
-        .next()
-        .unwrap()
-        .clone();
+    let mut foreign = probe.cluster.all(ControllerRevision::RESOURCE).next().unwrap().clone();
     foreign["metadata"]["ownerReferences"][0]["uid"] = json!("22222222-2222-4222-8222-222222222222");
     foreign["data"] = json!({ "spec": {} });
     let taken = foreign["metadata"]["name"].clone();
-    world.cluster.put(ObjectKind::ControllerRevision, foreign);
+    world.cluster.put(ControllerRevision::RESOURCE, foreign);
     world.run();
     assert_eq!(world.status("collisionCount"), 1);
     assert_ne!(world.status("updateRevision"), taken);
@@ -199,7 +191,7 @@ fn first_with_claim(world: &World) -> (String, Value) {
 fn claim_of(world: &World, pod: &str) -> Value {
     let claim = world
         .cluster
-        .get(ObjectKind::PersistentVolumeClaim, &format!("data-{pod}"));
+        .get(PersistentVolumeClaim::RESOURCE, &format!("data-{pod}"));
     claim.unwrap()["metadata"]["uid"].clone()
 }
 
@@ -215,7 +207,7 @@ fn given_reuse_and_a_released_pod_then_its_name_is_taken_and_a_pod_with_another_
     assert_eq!(world.pods().len(), 5, "four and the one that was released");
     assert_eq!(claim_of(&world, &name), claim);
     // When it is gone, its claim is free for the next.
-    world.cluster.delete(ObjectKind::Pod, &name);
+    world.cluster.delete(Pod::RESOURCE, &name);
     world.cluster.settle();
     world.edit_spec(&json!({ "replicas": 5 }));
     world.run();
@@ -229,7 +221,7 @@ fn given_reuse_and_a_failed_pod_then_it_is_deleted_and_its_successor_has_its_nam
     world.run();
     let names = world.pod_names();
     let (name, claim) = first_with_claim(&world);
-    let failed = world.cluster.get(ObjectKind::Pod, &name).unwrap()["metadata"]["uid"].clone();
+    let failed = world.cluster.get(Pod::RESOURCE, &name).unwrap()["metadata"]["uid"].clone();
     world.edit_pod(&name, |pod| {
         pod["status"] = json!({ "phase": "Failed", "reason": "Evicted" });
     });
@@ -246,7 +238,7 @@ fn given_reuse_and_a_failed_pod_then_it_is_deleted_and_its_successor_has_its_nam
     assert_eq!(world.pod_names(), names);
     assert_eq!(claim_of(&world, &name), claim);
     assert_ne!(
-        world.cluster.get(ObjectKind::Pod, &name).unwrap()["metadata"]["uid"],
+        world.cluster.get(Pod::RESOURCE, &name).unwrap()["metadata"]["uid"],
         failed
     );
 }

@@ -1,10 +1,13 @@
 //! Images pulled ahead of an update, from the outside.
 
+use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_api::gates::Gate;
+use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::kind::Kind as _;
+use kruise_api::revision::ControllerRevision;
 use serde_json::json;
 
 use super::super::world::World;
-use crate::plan::ObjectKind;
 use crate::plan::harness::name_of;
 
 fn world(replicas: i32) -> World {
@@ -16,14 +19,14 @@ fn world(replicas: i32) -> World {
 }
 
 fn jobs(world: &World) -> Vec<String> {
-    world.cluster.all(ObjectKind::ImagePullJob).map(name_of).collect()
+    world.cluster.all(ImagePullJob::RESOURCE).map(name_of).collect()
 }
 
 fn label(world: &World, key: &str) -> bool {
     let name = world.status("updateRevision");
     let revision = world
         .cluster
-        .get(ObjectKind::ControllerRevision, name.as_str().unwrap())
+        .get(ControllerRevision::RESOURCE, name.as_str().unwrap())
         .unwrap();
     revision["metadata"]["labels"].get(key).is_some()
 }
@@ -64,7 +67,7 @@ fn given_few_replicas_then_it_is_not_worth_it() {
 #[test]
 fn given_a_share_of_updated_pods_in_the_annotation_then_it_is_waited_for() {
     let mut world = world(5);
-    world.cluster.edit(ObjectKind::CloneSet, "web", |set| {
+    world.cluster.edit(CloneSet::RESOURCE, "web", |set| {
         set["metadata"]["annotations"]["apps.kruise.io/image-predownload-min-updated-ready-pods"] = json!("30%");
     });
     world.image("nginx:2");

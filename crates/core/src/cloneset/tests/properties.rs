@@ -1,5 +1,8 @@
 //! What holds whatever happens: never more than allowed, always an end, the same end after a crash anywhere.
 
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
+use kruise_api::resource::Subresource;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -7,7 +10,7 @@ use super::super::fixtures::{PodBuilder, env, from_parts, pod, revision, set, te
 use super::super::world::World;
 use super::super::{Observed, plan};
 use crate::plan::harness::Counts;
-use crate::plan::{Action, IdSource, ObjectKind, Part, Plan};
+use crate::plan::{Action, IdSource, Plan};
 
 /// Whoever merges wants to be sure, whoever writes wants to know soon. What failed once is kept beside the sources and tried first.
 fn thorough() -> ProptestConfig {
@@ -148,16 +151,19 @@ fn any_observed() -> impl Strategy<Value = Observed> {
 /// Names of Pods that a plan deletes, or takes out of service.
 fn harmed(plan: &Plan) -> Vec<String> {
     let is_harm = |action: &&Action| match action {
-        Action::Delete { object, .. } => object.kind == ObjectKind::Pod,
+        Action::Delete { object, .. } => object.resource == Pod::RESOURCE,
         Action::Patch {
-            object, part, patch, ..
+            object,
+            subresource,
+            patch,
+            ..
         } => {
             let document = patch.document();
             let leaves = document["metadata"]["labels"]["lifecycle.apps.kruise.io/state"].as_str();
             let conditions = document["status"]["conditions"].as_array();
             let unready = conditions.is_some_and(|list| list.iter().any(|one| one["status"] == "False"));
-            object.kind == ObjectKind::Pod
-                && (*part == Part::Status && unready
+            object.resource == Pod::RESOURCE
+                && (*subresource == Some(Subresource::Status) && unready
                     || leaves.is_some_and(|state| matches!(state, "PreparingDelete" | "PreparingUpdate" | "Updating")))
         }
         _ => false,
@@ -207,7 +213,7 @@ proptest! {
 
         // And there are never more than replicas and surge.
         let created = first.writes().filter(|action| {
-            matches!(action, Action::Create { object, .. } if object.kind == ObjectKind::Pod)
+            matches!(action, Action::Create { object, .. } if object.resource == Pod::RESOURCE)
         }).count() as i64;
         let preparing_delete = snapshot.members.iter().filter(|member| member.is_preparing_delete()).count() as i64;
         let excluded = if snapshot.count_options().exclude_preparing_delete { preparing_delete } else { 0 };
@@ -241,7 +247,7 @@ fn make(world: &mut World, change: &Change) {
         Change::Image(image) => world.image(image),
         Change::DeletePod(number) => {
             if let Some(name) = nth(world, *number) {
-                world.cluster.delete(ObjectKind::Pod, &name);
+                world.cluster.delete(Pod::RESOURCE, &name);
             }
         }
         Change::NamePod(number) => {
@@ -363,7 +369,7 @@ proptest! {
         let replicas = spec["replicas"].as_i64().unwrap() + added;
         world.edit_spec(&json!({ "replicas": replicas, "template": template(image) }));
         let stale = plan(&world.observe(), &world.next_env());
-        let made = stale.writes().filter(|action| matches!(action, Action::Create { object, .. } if object.kind == ObjectKind::Pod));
+        let made = stale.writes().filter(|action| matches!(action, Action::Create { object, .. } if object.resource == Pod::RESOURCE));
         let made = made.count();
         prop_assert!(made > 0 || added == 0 || world.set()["spec"]["scaleStrategy"]["maxUnavailable"].is_number());
         let mut straight = world.clone();

@@ -1,34 +1,39 @@
 //! A quota, a policy or a webhook says no: that costs the Pod it was said of, and nobody else.
 
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
 use serde_json::{Value, json};
 
 use super::super::world::World;
 use super::{conditions, specify_delete};
+use crate::plan::Action;
 use crate::plan::harness::Cluster;
-use crate::plan::{Action, ObjectKind, Part};
 
 /// No more than three Pods.
 fn quota(cluster: &Cluster, action: &Action) -> bool {
-    let is_new = matches!(action, Action::Create { object, .. } if object.kind == ObjectKind::Pod);
-    is_new && cluster.all(ObjectKind::Pod).count() >= 3
+    let is_new = matches!(action, Action::Create { object, .. } if object.resource == Pod::RESOURCE);
+    is_new && cluster.all(Pod::RESOURCE).count() >= 3
 }
 
 /// Nobody changes what is in Pods whose names begin with `web-stuck`, or says anything about them.
 fn frozen(_: &Cluster, action: &Action) -> bool {
     let object = action.object();
-    object.kind == ObjectKind::Pod && object.name.starts_with("web-stuck") && matches!(action, Action::Patch { .. })
+    object.resource == Pod::RESOURCE && object.name.starts_with("web-stuck") && matches!(action, Action::Patch { .. })
 }
 
 /// Images stay as they are.
 fn images(_: &Cluster, action: &Action) -> bool {
     let Action::Patch {
-        object, part, patch, ..
+        object,
+        subresource,
+        patch,
+        ..
     } = action
     else {
         return false;
     };
     let changes_spec = patch.document().get("spec").is_some();
-    object.kind == ObjectKind::Pod && *part == Part::Object && changes_spec
+    object.resource == Pod::RESOURCE && subresource.is_none() && changes_spec
 }
 
 fn in_place(replicas: i32, rolling: &Value) -> World {
@@ -42,9 +47,9 @@ fn in_place(replicas: i32, rolling: &Value) -> World {
 /// Gives a Pod another name, so that policies can tell it from the others.
 fn rename(world: &mut World, name: &str) {
     let first = world.pod_names().swap_remove(0);
-    let mut pod = world.cluster.objects.remove(&(ObjectKind::Pod, first)).unwrap();
+    let mut pod = world.cluster.objects.remove(&(Pod::RESOURCE, first)).unwrap();
     pod["metadata"]["name"] = json!(name);
-    world.cluster.put(ObjectKind::Pod, pod);
+    world.cluster.put(Pod::RESOURCE, pod);
 }
 
 /// So many rounds, a second each.
@@ -87,7 +92,7 @@ fn given_scaling_that_gets_something_done_then_no_pod_is_updated_in_the_same_rou
     rounds(&mut world, 2);
     assert_eq!(world.pods().len(), 3);
     let victim = world.pod_names().swap_remove(0);
-    world.cluster.delete(ObjectKind::Pod, &victim);
+    world.cluster.delete(Pod::RESOURCE, &victim);
     world.cluster.settle();
     world.image("nginx:2");
     let writes = |world: &World| world.images().iter().filter(|image| *image == "nginx:2").count();

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
+use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::kind::Kind as _;
 use kruise_api::meta::PartialObject;
+use kruise_api::revision::ControllerRevision;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::fixtures::env;
 use super::super::world::read;
 use super::super::{Observed, plan};
-use crate::plan::{Env, ObjectKind};
+use crate::plan::Env;
 
 macro_rules! recordings {
     ($($name:literal),+ $(,)?) => {
@@ -124,7 +127,7 @@ fn given_the_next_step_of_the_user_then_the_plan_goes_where_the_original_went() 
         let plan = plan(&observed, &before.env);
         let writes: Vec<_> = plan.writes().collect();
         // The revision that the original made, by name, and one Pod at a time, in place.
-        assert_eq!(writes[0].object().kind, ObjectKind::ControllerRevision, "{recording}");
+        assert_eq!(writes[0].object().resource, ControllerRevision::RESOURCE, "{recording}");
         assert_eq!(
             &writes[0].object().name,
             &wanted.set.status.as_ref().unwrap().update_revision,
@@ -133,6 +136,6 @@ fn given_the_next_step_of_the_user_then_the_plan_goes_where_the_original_went() 
         let pods: Vec<&str> = writes[1..].iter().map(|write| write.object().name.as_str()).collect();
         assert_eq!((pods.len(), pods[0]), (2, pods[1]), "{recording}");
         let status = plan.status.unwrap();
-        assert_eq!(status.object().kind, ObjectKind::CloneSet);
+        assert_eq!(status.object().resource, CloneSet::RESOURCE);
     }
 }

@@ -1,9 +1,11 @@
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
 use serde_json::{Value, json};
 
 use super::super::fixtures::{PodBuilder, env, pod, rolling};
 use super::super::{Observed, plan};
 use super::*;
-use crate::plan::{Env, ObjectKind};
+use crate::plan::Env;
 
 fn ready(name: &str) -> PodBuilder {
     pod(name).ready().on("n")
@@ -201,7 +203,7 @@ fn an_update_in_place_flips_readiness_first_and_tells_about_it() {
 fn deleted(plan: &Plan) -> Vec<&str> {
     let deletes = plan
         .writes()
-        .filter(|action| matches!(action, Action::Delete { object, .. } if object.kind == ObjectKind::Pod));
+        .filter(|action| matches!(action, Action::Delete { object, .. } if object.resource == Pod::RESOURCE));
     deletes.map(|action| action.object().name.as_str()).collect()
 }
 
@@ -344,7 +346,7 @@ fn a_pod_of_an_old_release_gets_the_short_hash() {
     let Some(Action::Patch { object, patch, .. }) = plan.writes().next() else {
         panic!("{plan:?}")
     };
-    assert_eq!(object.kind, ObjectKind::Pod);
+    assert_eq!(object.resource, Pod::RESOURCE);
     assert_eq!(
         patch.document(),
         &json!({ "metadata": { "labels": { "pod-template-hash": "new" } } })
@@ -356,7 +358,7 @@ fn what_failed_last_is_said_but_not_what_merely_changed_meanwhile() {
     use crate::plan::{Failure, FailureClass, Target};
     let said = |phase, class| {
         let mut observed = rolled(&json!({ "partition": 1 }), &[ready("web-a")]);
-        let object = Target::new(ObjectKind::Pod, "shop", "web-a");
+        let object = Target::new(Pod::RESOURCE, "shop", "web-a");
         observed.last.failures.push(Failure {
             phase,
             object,

@@ -1,5 +1,10 @@
 //! Secrets and their copies.
 
+use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::kind::Kind as _;
+use kruise_api::nodeimage::v1beta1::NodeImage;
+use kruise_api::secret::Secret;
+
 use super::*;
 
 const DOCKER: &str = "kubernetes.io/dockerconfigjson";
@@ -8,7 +13,7 @@ const DOCKER: &str = "kubernetes.io/dockerconfigjson";
 fn given_secrets_then_one_copy_is_shared_kept_up_to_date_and_goes_with_the_last_job() {
     let mut world = World::new(1, &json!({"pullSecrets": ["login", "missing", "login"]}));
     world.cluster.put(
-        ObjectKind::Secret,
+        Secret::RESOURCE,
         json!({"metadata": {"name": "login", "namespace": "shop"}, "type": DOCKER, "data": {"a": "MQ=="}}),
     );
     let plan = world.round();
@@ -18,7 +23,7 @@ fn given_secrets_then_one_copy_is_shared_kept_up_to_date_and_goes_with_the_last_
     let copy = |world: &World| {
         let copies: Vec<Value> = world
             .cluster
-            .all(ObjectKind::Secret)
+            .all(Secret::RESOURCE)
             .filter(|secret| secret["metadata"]["namespace"] == "config")
             .cloned()
             .collect();
@@ -36,18 +41,18 @@ fn given_secrets_then_one_copy_is_shared_kept_up_to_date_and_goes_with_the_last_
         })
     );
     assert_eq!(made["data"], json!({"a": "MQ=="}));
-    let node = world.cluster.get(ObjectKind::NodeImage, "node-0000").unwrap();
+    let node = world.cluster.get(NodeImage::RESOURCE, "node-0000").unwrap();
     assert_eq!(
         node["spec"]["images"][IMAGE]["pullSecrets"],
         json!([{"namespace": "config", "name": name, "mode": "batch"}])
     );
 
-    world.cluster.edit(ObjectKind::Secret, "login", |secret| {
+    world.cluster.edit(Secret::RESOURCE, "login", |secret| {
         secret["data"] = json!({"a": "Mg=="});
     });
     world.round();
     assert_eq!(copy(&world)["data"], json!({"a": "Mg=="}));
-    world.cluster.edit(ObjectKind::Secret, &name, |copy| {
+    world.cluster.edit(Secret::RESOURCE, &name, |copy| {
         copy["metadata"]["annotations"]["imagepulljobs.kruise.io/references"] = json!("shop/job,shop/other");
     });
     assert!(world.round().is_idle());
@@ -62,16 +67,16 @@ fn given_secrets_then_one_copy_is_shared_kept_up_to_date_and_goes_with_the_last_
 
     let mut alone = World::new(1, &json!({"pullSecrets": ["login"]}));
     alone.cluster.put(
-        ObjectKind::Secret,
+        Secret::RESOURCE,
         json!({"metadata": {"name": "login", "namespace": "shop"}, "type": DOCKER, "data": {}}),
     );
     alone.round();
-    alone.cluster.edit(ObjectKind::ImagePullJob, "job", |job| {
+    alone.cluster.edit(ImagePullJob::RESOURCE, "job", |job| {
         job["metadata"]["deletionTimestamp"] = json!("2026-05-01T10:00:00Z");
     });
     alone.round();
     assert!(copy(&alone).is_null());
-    let job = alone.cluster.get(ObjectKind::ImagePullJob, "job").unwrap();
+    let job = alone.cluster.get(ImagePullJob::RESOURCE, "job").unwrap();
     assert_eq!(job["metadata"]["finalizers"], json!([]));
 }
 
@@ -81,11 +86,11 @@ fn given_a_secret_that_comes_later_then_nodes_get_it_without_another_pull() {
     world.round();
     assert!(world.tag(0)["tag"].is_string());
     world.cluster.put(
-        ObjectKind::Secret,
+        Secret::RESOURCE,
         json!({"metadata": {"name": "login", "namespace": "shop"}, "type": DOCKER, "data": {"a": "MQ=="}}),
     );
     world.round();
-    let node = world.cluster.get(ObjectKind::NodeImage, "node-0000").unwrap();
+    let node = world.cluster.get(NodeImage::RESOURCE, "node-0000").unwrap();
     assert_eq!(
         node["spec"]["images"][IMAGE]["pullSecrets"].as_array().unwrap().len(),
         1
@@ -103,14 +108,14 @@ fn given_secrets_that_are_not_for_a_registry_then_they_are_never_copied() {
         .zip(["Opaque", "kubernetes.io/tls", "", DOCKER, "kubernetes.io/dockercfg"])
     {
         world.cluster.put(
-            ObjectKind::Secret,
+            Secret::RESOURCE,
             json!({"metadata": {"name": name, "namespace": "shop"}, "type": type_, "data": {"a": "MQ=="}}),
         );
     }
     let plan = world.round();
     let copies = world
         .cluster
-        .all(ObjectKind::Secret)
+        .all(Secret::RESOURCE)
         .filter(|secret| secret["metadata"]["namespace"] == "config");
     let sources: Vec<&Value> = copies
         .map(|copy| &copy["metadata"]["annotations"]["imagepulljobs.kruise.io/source-key"])
@@ -127,13 +132,13 @@ fn given_secrets_that_are_not_for_a_registry_then_they_are_never_copied() {
 fn given_no_namespace_for_copies_then_no_node_is_asked_an_event_says_so_and_the_job_looks_again() {
     let mut world = World::new(1, &json!({"pullSecrets": ["login"]}));
     world.cluster.put(
-        ObjectKind::Secret,
+        Secret::RESOURCE,
         json!({"metadata": {"name": "login", "namespace": "shop"}, "type": DOCKER, "data": {}}),
     );
     world.has_place = false;
     let plan = world.round();
     assert_eq!(world.tag(0), Value::Null);
-    assert_eq!(world.cluster.all(ObjectKind::Secret).count(), 1);
+    assert_eq!(world.cluster.all(Secret::RESOURCE).count(), 1);
     assert_eq!(
         (&world.status()["desired"], &world.status()["active"]),
         (&json!(1), &json!(0))

@@ -1,12 +1,13 @@
 use super::*;
 use crate::shared::fixture::{PodBuilder, a_pod, a_revision, at};
 use crate::shared::lifecycle::State as Stage;
-use crate::shared::pod_change::{Part, PodPatch};
+use crate::shared::pod_change::PodPatch;
 use crate::shared::revision;
 use kruise_api::gates::Gate;
 use kruise_api::names::annotation::{IN_PLACE_GRACE, IN_PLACE_STATE};
 use kruise_api::names::label;
 use kruise_api::pod::Pod;
+use kruise_api::resource::Subresource;
 use kruise_api::shared::lifecycle::Lifecycle;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -117,8 +118,8 @@ fn annotation_of(pod: &PodBuilder, key: &str) -> Option<String> {
     pod.build().metadata.annotation(key).map(str::to_owned)
 }
 
-fn parts(requests: &[PodPatch]) -> Vec<Part> {
-    requests.iter().map(|request| request.part).collect()
+fn parts(requests: &[PodPatch]) -> Vec<Option<Subresource>> {
+    requests.iter().map(|request| request.subresource).collect()
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn given_an_order_then_the_keys_come_one_after_the_other_and_the_pod_is_annotate
     let completed = last.complete.unwrap();
     assert_eq!(
         completed.body,
-        json!({"metadata": {"uid": "u-1", "annotations": {"apps.kruise.io/container-launch-priority-completed": "true"}}})
+        json!({"metadata": {"annotations": {"apps.kruise.io/container-launch-priority-completed": "true"}}})
     );
     let done = starting(pod(), &["three"]).patched(&[completed]);
     assert_eq!(

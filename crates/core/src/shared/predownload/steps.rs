@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::kind::Kind as _;
 use kruise_api::meta::{PartialObject, Uid};
 use kruise_api::names::event;
+use kruise_api::resource::Preconditions;
 use kruise_api::revision::ControllerRevision;
 use serde_json::Value;
 
 use super::{Job, Predownload, Rollout, predownload};
-use crate::plan::{
-    Action, Chain, Event, ObjectKind, OnFailure, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target, Write,
-};
+use crate::plan::{Action, Chain, Event, OnFailure, Pace, Patch, Phase, Plan, Step, Target, Write};
 use crate::shared::owner::is_controlled_by;
 
 /// Plans the jobs of a rollout; `known` are those that are there already. The revision has to be stored: the decision is noted on it.
@@ -35,7 +36,9 @@ pub fn clean_up(jobs: &[Arc<PartialObject>], owner: &Uid, plan: &mut Plan) {
     let mut step = step(Pace::Bounded);
     for job in jobs.iter().map(|job| &job.metadata) {
         if is_controlled_by(job, owner) && !job.is_deleting() {
-            step.push(Chain::of(Action::delete(ObjectKind::ImagePullJob, job).into()));
+            step.push(Chain::of(
+                Action::delete(Target::of_kind(ImagePullJob::RESOURCE, job), Preconditions::same(job)).into(),
+            ));
         }
     }
     plan.push(step);
@@ -47,7 +50,7 @@ fn step(pace: Pace) -> Step {
 
 fn create(namespace: &str, job: Job) -> Chain {
     let Job { name, image, object } = job;
-    let target = Target::new(ObjectKind::ImagePullJob, namespace, &name);
+    let target = Target::new(ImagePullJob::RESOURCE, namespace, &name);
     let done = format!("created ImagePullJob {name} for image: {image}");
     let failed = format!("failed to create ImagePullJob {name} for image: {image}");
     let write = Write::from(Action::create(target, object));
@@ -61,12 +64,11 @@ fn create(namespace: &str, job: Job) -> Chain {
 
 /// Notes the decision on the revision.
 fn note(revision: &ControllerRevision, label: Value) -> Step {
-    let meta = &revision.metadata;
     let action = Action::Patch {
-        object: Target::of(ObjectKind::ControllerRevision, meta),
-        part: Part::Object,
+        object: Target::of(revision),
+        subresource: None,
         patch: Patch::Merge(label),
-        preconditions: Preconditions::same(meta),
+        preconditions: Preconditions::same(revision),
     };
     let mut step = step(Pace::InOrder);
     step.push(Chain::of(action.into()));

@@ -119,17 +119,13 @@ impl Candidate {
     }
 
     fn renumber<'a>(&self, revision: &'a ControllerRevision, number: i64) -> Choice<'a> {
-        let mut metadata = json!({"resourceVersion": revision.metadata.resource_version.to_string()});
-        if let Some(hash) = &self.claims_hash
-            && revision.metadata.annotation(annotation::CLAIM_TEMPLATES_HASH) != Some(hash)
-            && let Value::Object(metadata) = &mut metadata
-        {
-            metadata.insert(
-                "annotations".to_owned(),
-                json!({(annotation::CLAIM_TEMPLATES_HASH): hash}),
-            );
-        }
-        let patch = json!({"metadata": metadata, "revision": number});
+        let patch = match &self.claims_hash {
+            Some(hash) if revision.metadata.annotation(annotation::CLAIM_TEMPLATES_HASH) != Some(hash) => {
+                let annotations = json!({(annotation::CLAIM_TEMPLATES_HASH): hash});
+                json!({"metadata": {"annotations": annotations}, "revision": number})
+            }
+            _ => json!({"revision": number}),
+        };
         Choice::Renumber { revision, patch }
     }
 }

@@ -10,12 +10,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kruise_api::kind::Kind as _;
 use kruise_api::meta::Uid;
+use kruise_api::resource::Preconditions;
 use kruise_api::revision::ControllerRevision;
 use serde_json::Value;
 
 use super::{Candidate, Choice, NameTaken, Workload};
-use crate::plan::{Action, Chain, ObjectKind, OnFailure, Pace, Part, Patch, Phase, Plan, Preconditions, Step, Target};
+use crate::plan::{Action, Chain, OnFailure, Pace, Patch, Phase, Plan, Step, Target};
 
 /// A revision, stored already or not.
 #[derive(Clone, Debug)]
@@ -107,7 +109,7 @@ impl<'a> Revisions<'a> {
             } => {
                 collisions = used;
                 let read = serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
-                let target = Target::new(ObjectKind::ControllerRevision, workload.namespace, &name);
+                let target = Target::new(ControllerRevision::RESOURCE, workload.namespace, &name);
                 let write = (Action::create(target, object), OnFailure::Stop);
                 (Revision(Cow::Owned(read)), Some(write))
             }
@@ -158,7 +160,7 @@ impl<'a> Revisions<'a> {
         let mut step = Step::new(Phase::Housekeeping, Pace::Bounded, OnFailure::GoOn);
         for revision in super::superfluous(&self.known, live, limit) {
             step.push(Chain::of(
-                Action::delete(ObjectKind::ControllerRevision, &revision.metadata).into(),
+                Action::delete(Target::of(revision), Preconditions::same(revision)).into(),
             ));
         }
         plan.push(step);
@@ -171,13 +173,12 @@ fn namesake<'a>(seen: &'a [Arc<ControllerRevision>], name: &str) -> Option<&'a C
     all.find(|revision| revision.name() == name)
 }
 
-fn renumber(revision: &ControllerRevision, mut patch: Value) -> (Action, OnFailure) {
-    let preconditions = Preconditions::taken_from(&mut patch, &revision.metadata);
+fn renumber(revision: &ControllerRevision, patch: Value) -> (Action, OnFailure) {
     let action = Action::Patch {
-        object: Target::of(ObjectKind::ControllerRevision, &revision.metadata),
-        part: Part::Object,
+        object: Target::of(revision),
+        subresource: None,
         patch: Patch::Merge(patch),
-        preconditions,
+        preconditions: Preconditions::unchanged(revision),
     };
     (action, OnFailure::Skip)
 }

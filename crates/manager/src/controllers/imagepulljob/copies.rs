@@ -63,13 +63,14 @@ fn made(plan: &Plan) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kruise_core::plan::{Chain, ObjectKind, OnFailure, Pace, Phase, Step, Target};
+    use kruise_api::{kind::Kind as _, secret::Secret};
+    use kruise_core::plan::{Chain, OnFailure, Pace, Phase, Step, Target};
     use std::collections::BTreeMap;
 
     fn copying(source: &str) -> Plan {
         let action = Action::CopySecret {
-            object: Target::new(ObjectKind::Secret, "config", "copy"),
-            from: Some(Target::new(ObjectKind::Secret, "shop", source)),
+            object: Target::new(Secret::RESOURCE, "config", "copy"),
+            from: Some(Target::new(Secret::RESOURCE, "shop", source)),
             annotations: BTreeMap::new(),
             preconditions: None,
         };

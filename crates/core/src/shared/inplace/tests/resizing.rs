@@ -1,5 +1,7 @@
 //! Resources that change in place.
 
+use kruise_api::resource::Subresource;
+
 use super::*;
 use crate::shared::lifecycle;
 
@@ -35,10 +37,10 @@ fn pod() -> PodBuilder {
 #[test]
 fn given_resources_only_then_the_pod_stays_ready_and_the_resize_endpoint_is_asked_first() {
     let started = begin(&pod(), &resize("2"), &scaling(true));
-    assert_eq!(parts(&started.requests), [Part::Resize, Part::Pod]);
+    assert_eq!(parts(&started.requests), [Some(Subresource::Resize), None]);
     assert_eq!(
         started.requests[0].body,
-        json!({"metadata": {"uid": "u-1", "resourceVersion": "7"},
+        json!({
             "spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": "2"}}}]}})
     );
     assert!(started.requests[1].body.get("spec").is_none());
@@ -57,14 +59,14 @@ fn given_resources_only_then_the_pod_stays_ready_and_the_resize_endpoint_is_aske
     let done = advance(&done.build(), true, &workload(), &scaling(true));
     assert_eq!(
         (done.state, parts(&done.requests)),
-        (Some(lifecycle::State::Normal), vec![Part::Pod])
+        (Some(lifecycle::State::Normal), vec![None])
     );
 }
 
 #[test]
 fn given_an_older_server_then_the_resources_are_in_the_pod() {
     let started = begin(&pod(), &resize("2"), &scaling(false));
-    assert_eq!(parts(&started.requests), [Part::Pod]);
+    assert_eq!(parts(&started.requests), [None]);
     assert_eq!(
         started.requests[0].body["spec"]["containers"][0]["resources"],
         json!({"limits": {"cpu": "2"}})
@@ -82,7 +84,7 @@ fn given_a_container_that_restarts_for_it_then_the_pod_is_made_unready() {
         pod.last_container()["resizePolicy"] = json!([{"resourceName": resource, "restartPolicy": policy}]);
         let started = begin(&pod, &resize("2"), &scaling(true));
         assert_eq!(
-            parts(&started.requests).contains(&Part::Status),
+            parts(&started.requests).contains(&Some(Subresource::Status)),
             unready,
             "{resource} {policy}"
         );
@@ -102,7 +104,7 @@ fn given_a_later_batch_with_nothing_but_resources_then_it_is_applied() {
     let state = r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T09:59:00Z","lastContainerStatuses":null,"nextContainerResources":{"a":{"limits":{"cpu":"2"}}}}"#;
     let pod = pod().at("demo-new").state("Updating").annotation(IN_PLACE_STATE, state);
     let next = advance(&pod.build(), true, &workload(), &scaling(true));
-    assert_eq!(parts(&next.requests), [Part::Resize, Part::Pod]);
+    assert_eq!(parts(&next.requests), [Some(Subresource::Resize), None]);
     assert!(
         !pod.patched(&next.requests)
             .build()

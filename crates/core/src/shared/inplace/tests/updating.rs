@@ -1,5 +1,8 @@
 //! A Pod on its way through an update.
 
+use kruise_api::resource::Preconditions;
+use kruise_api::resource::Subresource;
+
 use super::*;
 use crate::shared::lifecycle;
 use std::time::Duration;
@@ -27,11 +30,10 @@ fn given_a_new_image_then_three_requests_bring_it() {
         &containers(&json!([{"name": "a", "image": "a:2"}, {"name": "b", "image": "b:1"}])),
     );
     let started = begin(&pod, &change, &env("10:00:00"));
-    assert_eq!(parts(&started.requests), [Part::Status, Part::Pod]);
+    assert_eq!(parts(&started.requests), [Some(Subresource::Status), None]);
     assert_eq!(
         started.requests[0].body,
         json!({
-            "metadata": {"uid": "u-1", "resourceVersion": "7"},
             "status": {"conditions": [
                 {"type": "InPlaceUpdateReady", "status": "False", "reason": "StartInPlaceUpdate", "message": null, "lastTransitionTime": "2024-05-01T10:00:00Z"},
                 {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "lastTransitionTime": null,
@@ -39,12 +41,14 @@ fn given_a_new_image_then_three_requests_bring_it() {
             ]},
         })
     );
+    let both = Preconditions::uid("u-1").at("7");
+    let conditions: Vec<_> = started.requests.iter().map(|request| &request.preconditions).collect();
+    assert_eq!(conditions, [&both, &Preconditions::uid("u-1")]);
     let state = r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T10:00:00Z","lastContainerStatuses":{"a":{"imageID":"sha256:a:1"}},"updateImages":true,"containerBatchesRecord":[{"timestamp":"2024-05-01T10:00:00Z","containers":["a"]}]}"#;
     assert_eq!(
         started.requests[1].body,
         json!({
             "metadata": {
-                "uid": "u-1",
                 "labels": {"controller-revision-hash": "demo-new", "pod-template-hash": "new", "lifecycle.apps.kruise.io/state": "Updating"},
                 "annotations": {"apps.kruise.io/inplace-update-state": state, "lifecycle.apps.kruise.io/timestamp": "2024-05-01T10:00:00Z"},
             },
@@ -62,12 +66,11 @@ fn given_a_new_image_then_three_requests_bring_it() {
 
     let done = advanced(&running(pod.clone(), "a", "a:2"), "10:00:05");
     assert_eq!(done.state, Some(lifecycle::State::Normal));
-    assert_eq!(parts(&done.requests), [Part::Status]);
+    assert_eq!(parts(&done.requests), [Some(Subresource::Status)]);
     assert_eq!(
         done.requests[0].body,
         json!({
             "metadata": {
-                "uid": "u-1", "resourceVersion": "9",
                 "labels": {"lifecycle.apps.kruise.io/state": "Normal"},
                 "annotations": {"lifecycle.apps.kruise.io/timestamp": "2024-05-01T10:00:05Z"},
             },
@@ -90,14 +93,15 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
     assert_eq!(
         scheduled.requests,
         [PodPatch {
-            part: Part::Status,
+            subresource: Some(Subresource::Status),
             body: json!({
                 "metadata": {
-                    "uid": "u-1", "resourceVersion": "7", "labels": {"lifecycle.apps.kruise.io/state": "Normal"},
+                    "labels": {"lifecycle.apps.kruise.io/state": "Normal"},
                     "annotations": {"lifecycle.apps.kruise.io/timestamp": "2024-05-01T10:00:00Z"},
                 },
                 "status": {"conditions": [condition("InPlaceUpdateReady"), condition("KruisePodReady")]},
             }),
+            preconditions: Preconditions::uid("u-1").at("7"),
         }]
     );
     assert_eq!(
@@ -112,9 +116,7 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
         pod.with("/status/containerStatuses", json!([])),
     ] {
         let first = advanced(&free, "10:00:00");
-        let metadata = &first.requests[0].body["metadata"];
-        assert_eq!(metadata["uid"], "u-1");
-        assert_eq!(metadata.get("resourceVersion"), None);
+        assert_eq!(first.requests[0].preconditions, Preconditions::uid("u-1"));
     }
 }
 
@@ -127,7 +129,10 @@ fn given_a_pre_normal_hook_then_the_conditions_do_not_wait_for_it() {
     };
     let pod = a_pod("p").at("demo-1").state("PreparingNormal");
     let first = advance(&pod.build(), true, &workload, &env("10:00:00"));
-    assert_eq!((first.state, parts(&first.requests)), (None, vec![Part::Status]));
+    assert_eq!(
+        (first.state, parts(&first.requests)),
+        (None, vec![Some(Subresource::Status)])
+    );
     let pod = pod.patched(&first.requests);
     assert_eq!(
         advance(&pod.build(), true, &workload, &env("10:00:01")),
@@ -136,7 +141,7 @@ fn given_a_pre_normal_hook_then_the_conditions_do_not_wait_for_it() {
     let hooked = advance(&pod.label("online", "true").build(), true, &workload, &env("10:00:02"));
     assert_eq!(
         (hooked.state, parts(&hooked.requests)),
-        (Some(lifecycle::State::Normal), vec![Part::Pod])
+        (Some(lifecycle::State::Normal), vec![None])
     );
 }
 
@@ -147,7 +152,7 @@ fn given_only_metadata_then_no_container_is_in_the_batch_and_the_pod_is_unready_
     let new = json!({"metadata": {"annotations": {"demo.kruise.io/n": "2"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}});
     let pod = updating_pod().annotation("demo.kruise.io/gone", "1");
     let started = begin(&pod, &change(&old, &new), &env("10:00:00"));
-    assert_eq!(parts(&started.requests), [Part::Status, Part::Pod]);
+    assert_eq!(parts(&started.requests), [Some(Subresource::Status), None]);
     assert!(started.requests[1].body.get("spec").is_none());
     let pod = pod.patched(&started.requests);
     assert_eq!(annotation_of(&pod, "demo.kruise.io/n").as_deref(), Some("2"));
@@ -174,16 +179,17 @@ fn given_nothing_but_the_revision_differs_then_only_labels_and_records_are_writt
 fn given_a_pod_without_the_gate_then_it_is_not_made_unready() {
     let pod = updating_pod().with("/spec/readinessGates", json!([]));
     let started = begin(&pod, &one_image(), &env("10:00:00"));
-    assert_eq!(parts(&started.requests), [Part::Pod]);
+    assert_eq!(parts(&started.requests), [None]);
     assert_eq!(
-        started.requests[0].body["metadata"]["resourceVersion"], "7",
+        started.requests[0].preconditions.resource_version.as_deref(),
+        Some("7"),
         "now this one is guarded"
     );
     let pod = running(pod.patched(&started.requests), "a", "a:2");
     let done = advanced(&pod, "10:00:05");
     assert_eq!(
         (parts(&done.requests), done.state),
-        (vec![Part::Pod], Some(lifecycle::State::Normal))
+        (vec![None], Some(lifecycle::State::Normal))
     );
 }
 
@@ -229,12 +235,12 @@ fn given_launch_priorities_then_the_next_batch_waits_until_the_one_before_is_don
         (vec![], Some(Waits::Ready("b".into())))
     );
     let next = advanced(&done, "10:00:03");
-    assert_eq!(parts(&next.requests), [Part::Pod]);
+    assert_eq!(parts(&next.requests), [None]);
     assert_eq!(
         next.requests[0].body["spec"],
         json!({"containers": [{"name": "a", "image": "a:2"}]})
     );
-    assert_eq!(next.requests[0].body["metadata"]["resourceVersion"], "9");
+    assert_eq!(next.requests[0].preconditions, Preconditions::uid("u-1").at("9"));
     let pod = done.patched(&next.requests);
     assert_eq!(
         annotation_of(&pod, IN_PLACE_STATE).unwrap(),
@@ -283,7 +289,7 @@ fn given_a_grace_period_then_the_change_waits_for_its_end() {
     };
     let started = begin(&pod, &change, &env("10:00:00"));
     assert_eq!(started.look_again, Some(Duration::from_secs(30)));
-    assert_eq!(parts(&started.requests), [Part::Status, Part::Pod]);
+    assert_eq!(parts(&started.requests), [Some(Subresource::Status), None]);
     let pod = pod.patched(&started.requests);
     assert_eq!(
         annotation_of(&pod, IN_PLACE_GRACE).unwrap(),
@@ -525,7 +531,7 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let requests = change.requests(&pod.build(), crate::shared::pod_change::Guard::Version, true);
     assert_eq!(
         parts(&requests),
-        [Part::Status, Part::Pod],
+        [Some(Subresource::Status), None],
         "the label goes where admission of others sees it"
     );
     let waiting = pod.patched(&requests);
@@ -543,7 +549,7 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let back = advance(&waiting.build(), true, &workload, &env("10:00:02"));
     assert_eq!(
         (back.state, parts(&back.requests)),
-        (Some(lifecycle::State::Normal), vec![Part::Status, Part::Pod])
+        (Some(lifecycle::State::Normal), vec![Some(Subresource::Status), None])
     );
     assert!(
         waiting
@@ -561,7 +567,7 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let done = advance(&updated.build(), true, &workload, &env("10:00:06"));
     assert_eq!(
         (done.state, parts(&done.requests)),
-        (Some(lifecycle::State::Updated), vec![Part::Status, Part::Pod])
+        (Some(lifecycle::State::Updated), vec![Some(Subresource::Status), None])
     );
     let updated = updated.patched(&done.requests);
     assert!(updated.build().status.is_true("KruisePodReady") && updated.build().status.is_true("InPlaceUpdateReady"));
