@@ -1,4 +1,20 @@
-//! What more than one kind needs. Kind modules never import each other; they meet here.
+//! What more than one kind needs. Kind modules never import each other; they meet here, and nothing here asks which kind it works for: what differs
+//! between kinds is a trait or an argument.
+//!
+//! A workload that makes Pods writes its own rules, how many Pods there may be and which of them come first, and finds the rest here:
+//!
+//! | for | module |
+//! |---|---|
+//! | whose Pods are whose, and what decisions ask about one | [`membership`], [`owner`], [`availability`] |
+//! | revisions of the template, and their history | [`revision`] |
+//! | new Pods and their claims | [`pod_factory`] |
+//! | hooks, and Pods that are on their way | [`lifecycle`], [`readiness`], [`advance`] |
+//! | updates: in place or not, batches, records | [`pod_update`], [`inplace`], [`container_hash`] |
+//! | which Pod comes first | [`update_order`], [`pod_rank`] |
+//! | images ahead of an update | [`predownload`] |
+//! | numbers that users give as shares | [`scaled_value`] |
+//! | status, conditions, reasons | [`status`], [`conditions`], [`explain`] |
+//! | rules of admission | [`validate`] |
 
 pub mod advance;
 pub mod availability;

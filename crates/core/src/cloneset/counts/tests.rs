@@ -221,7 +221,7 @@ fn given_too_many_pods_then_ready_ones_go_within_the_budget() {
 }
 
 #[test]
-fn given_named_pods_and_surge_then_a_stand_in_comes_first() {
+fn given_pods_specified_for_deletion_and_surge_then_a_stand_in_comes_first() {
     let five = desired(5, &json!({ "maxUnavailable": 1, "maxSurge": 1 }));
     let start = diff(five, pods(0, 0, 0, 0), pods(5, 3, 0, 0));
     assert_eq!(start.create, 1);

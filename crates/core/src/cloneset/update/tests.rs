@@ -231,7 +231,7 @@ fn recreation_deletes_at_once_what_may_go_and_tells_about_both() {
 }
 
 #[test]
-fn recreation_names_a_pod_that_cannot_be_deleted_at_once() {
+fn recreation_specifies_a_pod_that_cannot_be_deleted_at_once() {
     let recreate = json!({ "podUpdatePolicy": "ReCreate", "maxUnavailable": 2 });
     let pods = [ready("web-a").label("hold", "yes"), ready("web-b")];
     let mut observed = rolled(&recreate, &pods);

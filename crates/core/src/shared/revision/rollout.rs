@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::{Candidate, Choice, NameTaken, Workload};
 use crate::plan::{Action, Chain, OnFailure, Pace, Patch, Phase, Plan, Step, Target};
+use crate::shared::owner::{self, Owner};
 
 /// A revision, stored already or not.
 #[derive(Clone, Debug)]
@@ -133,6 +134,20 @@ impl<'a> Revisions<'a> {
             step.push(Chain::of(action.clone().into()));
             plan.push(step);
         }
+    }
+
+    /// Makes the workload the owner of revisions that nobody controls and that its selector chooses. For kinds that adopt; not while the workload is on
+    /// its way out.
+    pub fn adopt(&self, owner: &Owner, plan: &mut Plan) {
+        let mut step = Step::new(Phase::Revisions, Pace::Bounded, OnFailure::Stop);
+        for meta in self.known.iter().map(|revision| &revision.metadata) {
+            if meta.controller().is_none() && !meta.is_deleting() {
+                step.push(Chain::of(
+                    owner::adopt(ControllerRevision::RESOURCE, meta, owner).into(),
+                ));
+            }
+        }
+        plan.push(step);
     }
 
     /// Both are the same: there is no rollout.

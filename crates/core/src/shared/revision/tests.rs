@@ -1,9 +1,11 @@
 use super::*;
+use crate::plan::Plan;
 use crate::shared::owner::Owner;
 use kruise_api::raw::Raw;
 use proptest::prelude::*;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What the original wrote, recorded in a cluster.
 #[derive(Deserialize)]
@@ -329,6 +331,36 @@ fn given_revisions_of_others_then_only_ours_and_orphans_count_sorted_by_number()
     assert_eq!(names, ["b", "a", "c"]);
     assert_eq!(find(&ours, "c").unwrap().name(), "c");
     assert!(find(&ours, "foreign").is_none());
+}
+
+#[test]
+fn given_orphans_then_a_kind_that_adopts_becomes_their_owner() {
+    let orphan = |name: &str| json!({"metadata": {"name": name, "resourceVersion": "7"}, "revision": 1});
+    let own = json!({"metadata": {"name": "own", "ownerReferences": [owner().reference()]}, "revision": 2});
+    let mut going = orphan("going");
+    going["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z");
+    let seen: Vec<Arc<ControllerRevision>> = [orphan("lost"), going, own]
+        .into_iter()
+        .map(|value| Arc::new(serde_json::from_value(value).unwrap()))
+        .collect();
+    let history = History {
+        seen: &seen,
+        selector: &serde_json::from_value(json!({})).unwrap(),
+        current: "",
+        collisions: 0,
+    };
+    let template = Raw::from_value(&json!({"spec": {}}));
+    let workload = Workload {
+        owner: &owner(),
+        namespace: "ns",
+        annotations: None,
+        template: &template,
+        claims: None,
+    };
+    let mut plan = Plan::default();
+    Revisions::of(&workload, &history).unwrap().adopt(&owner(), &mut plan);
+    let adopted: Vec<&str> = plan.writes().map(|action| &*action.object().name).collect();
+    assert_eq!(adopted, ["lost"]);
 }
 
 #[test]
