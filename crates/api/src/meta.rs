@@ -6,6 +6,7 @@
 pub mod compact;
 #[macro_use]
 mod object;
+mod owner;
 pub mod pairs;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use serde::de::{Deserializer, Visitor};
 
 pub use compact::{CompactTimestamp, Uid};
 pub use object::Object;
+pub use owner::{Owned, group_of};
 pub use pairs::{Annotations, Labels, Pairs};
 
 use crate::names::{annotation, group};

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kruise_api::document;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
+use kruise_api::meta::group_of;
 use kruise_api::node::Node;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretMode};
 use kruise_api::nodeimage::{CachedNodeImage, ImageTagSpec};
@@ -113,7 +114,7 @@ fn kept_tag(
 
 /// Whether an owner is a job, as far as its reference says.
 pub(super) fn job_of(owner: &ObjectReference) -> Option<(String, String)> {
-    let group = owner.api_version.as_deref()?.split_once('/')?.0;
+    let group = group_of(owner.api_version.as_deref()?);
     let is_job = group == ImagePullJob::GROUP && owner.kind.as_deref() == Some(ImagePullJob::KIND);
     is_job.then(|| {
         (

@@ -2,6 +2,7 @@
 
 use super::PodError;
 use crate::json_patch::{self, Operation, diff};
+use kruise_api::meta::group_of;
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -68,7 +69,7 @@ impl Head<'_> {
     pub fn controller_group(&self) -> Option<&str> {
         let owners = self.metadata.as_ref()?.owner_references.as_ref()?;
         let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
-        Some(controller.api_version.split_once('/').map_or("", |(group, _)| group))
+        Some(group_of(&controller.api_version))
     }
 
     /// Condition types of the readiness gates. `None` when there is no spec that could have some.

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use kruise_api::meta::group_of;
 use kruise_api::names::annotation::{RUNTIME_CONTAINERS, SIDECAR_SET_HASH};
 use kruise_api::names::condition::pod::IN_PLACE_UPDATE_READY;
 use kruise_api::names::group;
@@ -56,8 +57,10 @@ fn environment_differs(old: Option<&Pod>, new: &Pod, name: &str, entry: &Runtime
 
 /// Whether Pods like this one are reported on.
 fn is_reported(pod: &Pod) -> bool {
-    let ours = |api_version: &str| api_version.split_once('/').is_some_and(|(of, _)| of == group::APPS);
-    pod.metadata.controller().is_some_and(|owner| ours(&owner.api_version))
+    let is_ours = |api_version: &str| group_of(api_version) == group::APPS;
+    pod.metadata
+        .controller()
+        .is_some_and(|owner| is_ours(&owner.api_version))
         || pod.metadata.annotation(SIDECAR_SET_HASH).is_some()
 }
 
