@@ -5,7 +5,7 @@
 //! - A reconcile has a deadline. One that panics is counted, logged and tried again later; the others do not notice.
 //! - Success forgets earlier failures, and the reconcile may ask to be woken after a while.
 //! - After a failure the class of the error says what happens, see [`crate::error`]. A reconcile that failed in part keeps its timers: whatever is first
-//!   wakes it.
+//!   wakes it. How long what waits is said in `controller/retry.rs`.
 //! - When the process stops, nothing new is begun and what is in flight is waited for.
 //!
 //! ```no_run
@@ -34,6 +34,7 @@
 //! ```
 
 mod metrics;
+mod retry;
 
 use std::fmt;
 use std::future::Future;
@@ -55,6 +56,7 @@ use crate::expectations::{Expectations, Visible};
 use crate::queue::{Priority, Queue, Taken};
 use crate::resource::ObjectKey;
 use metrics::Meter;
+use retry::{AT_ONCE_AFTER_FAILURE, Retry};
 
 /// What a reconcile asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +86,17 @@ impl Outcome {
             error: Some(error),
         }
     }
+
+    /// What to ask for after any number of failures: the one that passes first decides.
+    pub fn after(errors: impl IntoIterator<Item = Error>, wake_after: Option<Duration>) -> Self {
+        match retry::deciding(errors) {
+            Some(error) => Self::failed(error, wake_after),
+            None => Self {
+                wake_after,
+                error: None,
+            },
+        }
+    }
 }
 
 /// A controller, ready to run.
@@ -92,19 +105,12 @@ pub struct Controller {
     queue: Queue<ObjectKey>,
     workers: usize,
     deadline: Duration,
-    retry_permanent: Duration,
     writes: Option<Arc<Expectations>>,
     meter: Meter,
 }
 
 /// Longest time for one reconcile. Far more than any should need: it is there for the one that hangs.
 const DEADLINE: Duration = Duration::from_mins(10);
-/// Soonest look at a key that failed, but for its back-off.
-const AT_ONCE_AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Longest pause after a refusal: nobody tells us when a quota, a right or a policy has changed.
-const RETRY_DENIED: Duration = Duration::from_secs(10);
-/// When a request is wrong in itself, only a change helps. One late retry, in case the change was not ours to see.
-const RETRY_PERMANENT: Duration = Duration::from_mins(15);
 
 impl Controller {
     /// A controller with this many workers, at least one.
@@ -115,7 +121,6 @@ impl Controller {
             queue,
             workers,
             deadline: DEADLINE,
-            retry_permanent: RETRY_PERMANENT,
             writes: None,
             meter: metrics.meter(name, workers),
         }
@@ -220,33 +225,27 @@ impl Controller {
                 End::Success
             };
         };
-        match error.class() {
-            Class::Conflict | Class::Gone => {
+        let class = error.class();
+        let pause = match Retry::after(class) {
+            Retry::LookAgain => {
                 let pause = self.queue.add_limited(key.clone(), priority);
-                tracing::debug!(controller = self.name, %key, ?pause, class = error.class().as_str(), "{error}");
-                End::Requeue
+                tracing::debug!(controller = self.name, %key, ?pause, class = class.as_str(), "{error}");
+                return End::Requeue;
             }
-            Class::Transient | Class::Denied => {
-                let longest = if error.class() == Class::Denied {
-                    RETRY_DENIED
-                } else {
-                    Duration::MAX
-                };
-                let pause = self.queue.add_limited_within(key.clone(), priority, longest);
-                tracing::warn!(controller = self.name, %key, ?pause, class = error.class().as_str(), "{error}");
-                self.meter.errors.inc();
-                End::Error
-            }
-            Class::Permanent => {
+            Retry::BackOff => self.queue.add_limited(key.clone(), priority),
+            Retry::BackOffWithin(longest) => self.queue.add_limited_within(key.clone(), priority, longest),
+            Retry::Late(pause) => {
                 self.queue.forget(key);
-                self.queue
-                    .add_after(key.clone(), Priority::Background, self.retry_permanent);
-                tracing::error!(controller = self.name, %key, class = error.class().as_str(), "{error}; waiting for a change");
+                self.queue.add_after(key.clone(), Priority::Background, pause);
+                tracing::error!(controller = self.name, %key, class = class.as_str(), "{error}; waiting for a change");
                 self.meter.errors.inc();
                 self.meter.terminal_errors.inc();
-                End::Error
+                return End::Error;
             }
-        }
+        };
+        tracing::warn!(controller = self.name, %key, ?pause, class = class.as_str(), "{error}");
+        self.meter.errors.inc();
+        End::Error
     }
 }
 

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use prometheus::Registry;
 
+use super::retry::{RETRY_DENIED, RETRY_PERMANENT};
 use super::*;
 use crate::cache::Change;
 use crate::expectations::ExpectationMetrics;
