@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::meta::{CompactTimestamp, Meta};
+use crate::meta::{CompactTimestamp, Meta, known};
 use crate::names::label;
 use crate::pod::status::{Holds, PodCondition};
 use crate::wire::or_empty;
@@ -12,7 +12,7 @@ use crate::wire::or_empty;
 #[serde(default)]
 pub struct Node {
     /// Name, labels and so on.
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "known")]
     pub metadata: Meta,
     /// What is.
     #[serde(deserialize_with = "or_empty")]

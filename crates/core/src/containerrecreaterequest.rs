@@ -41,6 +41,12 @@ const PATIENCE_SECONDS: i64 = 60;
 /// How often a request is looked at while containers are being recreated.
 const EVERY: Duration = Duration::from_secs(3);
 
+impl crate::plan::Observation for Observed {
+    fn plan(&self, env: &Env) -> Plan {
+        plan(self, env)
+    }
+}
+
 /// What to do for a request now.
 pub fn plan(observed: &Observed, env: &Env) -> Plan {
     let request = &*observed.request;

@@ -44,6 +44,12 @@ pub struct Observed {
     pub jobs: Vec<Arc<ImagePullJob>>,
 }
 
+impl crate::plan::Observation for Observed {
+    fn plan(&self, env: &Env) -> Plan {
+        plan(self, env)
+    }
+}
+
 /// What to do for a list now.
 pub fn plan(observed: &Observed, env: &Env) -> Plan {
     let list = &*observed.list;

@@ -72,6 +72,12 @@ pub fn is_active(job: &ImagePullJob) -> bool {
     !is_done && job.metadata.deletion_timestamp.is_none()
 }
 
+impl crate::plan::Observation for Observed {
+    fn plan(&self, env: &Env) -> Plan {
+        plan(self, env)
+    }
+}
+
 /// What to do for a job now.
 pub fn plan(observed: &Observed, env: &Env) -> Plan {
     let job = &*observed.job;

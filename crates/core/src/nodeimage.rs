@@ -56,6 +56,12 @@ pub struct Observed {
 /// The shortest time until the next look.
 const SOON: Duration = Duration::from_secs(3);
 
+impl crate::plan::Observation for Observed {
+    fn plan(&self, env: &Env) -> Plan {
+        plan(self, env)
+    }
+}
+
 /// What to do for a node now.
 pub fn plan(observed: &Observed, env: &Env) -> Plan {
     let mut plan = Plan::default();

@@ -36,6 +36,12 @@ pub use env::{Env, IdSource, Server, Settings};
 pub use outcome::{BackOff, Failure, FailureClass, Outcome};
 pub use why::{Hook, PodNames, Why};
 
+/// What the planner of one kind looks at: an object and what belongs to it, as the cache shows them at one time.
+pub trait Observation {
+    /// Returns what to do now. Equal observations in equal surroundings give equal plans.
+    fn plan(&self, env: &Env) -> Plan;
+}
+
 /// What to do now, and why not more.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

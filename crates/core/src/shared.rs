@@ -30,7 +30,6 @@ pub mod go_json;
 pub mod image_name;
 pub mod image_pull;
 pub mod inplace;
-pub mod launch_priority;
 pub mod lifecycle;
 pub mod membership;
 pub mod owner;

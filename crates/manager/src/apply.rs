@@ -3,12 +3,11 @@
 //! Every write goes through the writer of the controller; what it did is remembered in its [`Expectations`], so that the next
 //! decision waits until the cache shows it. That holds as well for a write of which nobody knows whether it happened: its answer
 //! was lost, or the whole application was cut off before it came. What failed comes back as the [`Outcome`], which the next plan
-//! reads ([`LastOutcomes`]). Events are recorded after what they are about was written, and only then.
+//! reads. Events are recorded after what they are about was written, and only then.
 
-mod last;
 mod secret;
+mod views;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,16 +17,17 @@ use kruise_api::resource::Resource;
 use kruise_core::plan::{
     self, Action, Chain, Failure, FailureClass, OnFailure, Outcome, Pace, Phase, Plan, Step, Tone,
 };
-use kruise_runtime::cache::{Position, Version};
 use kruise_runtime::controller;
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::events::{EventType, Regarding};
-use kruise_runtime::expectations::{Expectations, View};
+use kruise_runtime::expectations::Expectations;
 use kruise_runtime::resource::ObjectKey;
 use kruise_runtime::writer::{DeleteOptions, Patch, Target, slow_start};
+use parking_lot::Mutex;
 
 use crate::platform::ControllerContext;
-pub(crate) use last::LastOutcomes;
+use views::View;
+pub(crate) use views::Views;
 
 /// Chains of one step under way at the same time. The writer has a limit of its own that follows what the server can take.
 const AT_ONCE: usize = 256;
@@ -35,22 +35,7 @@ const AT_ONCE: usize = 256;
 /// Applies the plans of one controller.
 pub(crate) struct Applier {
     context: Arc<ControllerContext>,
-    /// Where writes of a kind become visible. A kind that is not watched is not waited for.
-    views: HashMap<&'static Resource, SharedView>,
-}
-
-/// A view of any store.
-#[derive(Clone)]
-struct SharedView(Arc<dyn View>);
-
-impl View for SharedView {
-    fn position(&self) -> Position {
-        self.0.position()
-    }
-
-    fn seen(&self, namespace: &str, name: &str) -> Option<Version> {
-        self.0.seen(namespace, name)
-    }
+    views: Views,
 }
 
 /// What came of applying a plan.
@@ -59,21 +44,14 @@ pub(crate) struct Applied {
     pub(crate) outcome: Outcome,
     /// For the queue: when to look again, and what went wrong.
     pub(crate) result: controller::Outcome,
+    /// The objects that were made of kinds that nobody watches, with their UIDs: whoever needs to know of them has to remember them.
+    pub(crate) unwatched: Vec<(plan::Target, String)>,
 }
 
 impl Applier {
-    pub(crate) fn new(context: Arc<ControllerContext>) -> Self {
-        Self {
-            context,
-            views: HashMap::new(),
-        }
-    }
-
-    /// Writes of a kind are waited for until this store shows them.
-    #[must_use]
-    pub(crate) fn watching(mut self, resource: &'static Resource, view: impl View + 'static) -> Self {
-        self.views.insert(resource, SharedView(Arc::new(view)));
-        self
+    /// Writes of a kind are waited for until its view shows them.
+    pub(crate) fn new(context: Arc<ControllerContext>, views: Views) -> Self {
+        Self { context, views }
     }
 
     /// Applies a plan on behalf of `key`; events are recorded about `regarding`.
@@ -82,6 +60,7 @@ impl Applier {
             applier: self,
             key,
             regarding,
+            unwatched: Mutex::default(),
         };
         let mut progress = Progress::default();
         execution.run(plan, &mut progress).await;
@@ -116,11 +95,13 @@ impl Applier {
             failures: failed.iter().map(Failed::describe).collect(),
             ..Outcome::default()
         };
-        let result = match worst(failed) {
-            Some(error) => controller::Outcome::failed(error, wake_after),
-            None => wake_after.map_or_else(controller::Outcome::done, controller::Outcome::wake_after),
-        };
-        Applied { outcome, result }
+        let errors = failed.into_iter().map(|failed| failed.error);
+        let result = controller::Outcome::after(errors, wake_after);
+        Applied {
+            outcome,
+            result,
+            unwatched: execution.unwatched.into_inner(),
+        }
     }
 }
 
@@ -211,20 +192,6 @@ fn class(error: &Error) -> FailureClass {
     }
 }
 
-/// The error that decides when the object is looked at again: one that passes by itself goes before one that does not, so that a
-/// single bad object never keeps the others waiting.
-fn worst(failed: Vec<Failed>) -> Option<Error> {
-    failed
-        .into_iter()
-        .map(|failed| failed.error)
-        .min_by_key(|error| match error.class() {
-            Class::Conflict | Class::Gone => 0,
-            Class::Transient => 1,
-            Class::Denied => 2,
-            Class::Permanent => 3,
-        })
-}
-
 /// A deletion of what is gone already: all is as it was wanted, but it was not us, so nothing is recorded.
 fn found_nothing(action: &Action, error: &Error) -> bool {
     matches!(action, Action::Delete { .. } | Action::Evict { .. }) && error.class() == Class::Gone
@@ -235,6 +202,7 @@ struct Execution<'a> {
     applier: &'a Applier,
     key: &'a ObjectKey,
     regarding: &'a Regarding,
+    unwatched: Mutex<Vec<(plan::Target, String)>>,
 }
 
 impl Execution<'_> {
@@ -349,7 +317,11 @@ impl Execution<'_> {
                     }
                     Err(_) => {}
                 });
-                created.map(drop)
+                let created = created?;
+                if self.applier.views.of(object.resource).is_none() {
+                    self.unwatched.lock().push((object.clone(), created.uid));
+                }
+                Ok(())
             }
             Action::Patch {
                 subresource,
@@ -414,8 +386,8 @@ impl Execution<'_> {
         }
     }
 
-    fn expect(&self, object: &plan::Target, remember: impl FnOnce(&Expectations, &SharedView, &ObjectKey)) {
-        if let Some(view) = self.applier.views.get(&object.resource) {
+    fn expect(&self, object: &plan::Target, remember: impl FnOnce(&Expectations, &View, &ObjectKey)) {
+        if let Some(view) = self.applier.views.of(object.resource) {
             let key = ObjectKey::new(&object.namespace, &object.name);
             remember(self.applier.context.expectations(), view, &key);
         }

@@ -3,13 +3,8 @@
 //! [`BUILT`] is the list: the name of a controller, as its descriptor has it, and the function that builds it. A controller that is not in it does not run yet;
 //! one whose feature gates are off does not run either, and what only it would look at is not watched.
 //!
-//! To add one, write a module beside [`pod_readiness`]:
-//!
-//! 1. `build` asks [`Platform`] for the stores it reads, which is what makes a kind watched, and for its [`ControllerContext`].
-//! 2. It returns a [`ControllerHandle`]: what wakes it up ([`ControllerHandle::on_start`]), and what it does with a key ([`ControllerHandle::new`]).
-//! 3. It may say what it would do with an object: [`Platform::plans`].
-//!
-//! One that observes, plans and applies is [`Planned`], and [`planned`] does the rest.
+//! To add one, write a module beside [`cloneset`] with an [`Observer`] and add it to [`BUILT`]. How it is reconciled is the same for all:
+//! [`crate::reconcile`].
 
 mod cloneset;
 mod containerrecreaterequest;
@@ -19,79 +14,55 @@ mod launch_priority;
 mod nodeimage;
 mod pod_readiness;
 
-use crate::platform::{ControllerContext, Platform};
+use crate::{
+    platform::Platform,
+    reconcile::{Observer, Reconciler},
+};
 use futures::future::BoxFuture;
-use jiff::Timestamp;
 use kruise_admission::descriptor::{self, Controller};
 use kruise_api::{gates::Gates, names::component::controller};
-use kruise_core::plan::{self, Env, IdSource, Plan, Server};
-use kruise_runtime::{
-    controller::{self as runtime, Outcome},
-    error::Error,
-    events::Regarding,
-    expectations::Visible,
-    resource::ObjectKey,
-    shutdown::CancellationToken,
-};
-use std::{
-    fmt,
-    future::Future,
-    hash::{BuildHasher as _, Hasher as _, RandomState},
-    sync::Arc,
-};
+use kruise_runtime::{resource::ObjectKey, shutdown::CancellationToken};
+use std::{fmt, sync::Arc};
 
 /// Builds a controller: declares its watches and starts nothing.
 type Build = fn(&mut Platform, &'static Controller) -> ControllerHandle;
 
 /// The controllers that exist.
 const BUILT: &[(&str, Build)] = &[
-    (controller::CLONE_SET, cloneset::build),
-    (controller::CONTAINER_LAUNCH_PRIORITY, launch_priority::build),
-    (controller::CONTAINER_RECREATE_REQUEST, containerrecreaterequest::build),
-    (controller::IMAGE_LIST_PULL_JOB, imagelistpulljob::build),
-    (controller::IMAGE_PULL_JOB, imagepulljob::build),
-    (controller::NODE_IMAGE, nodeimage::build),
-    (controller::POD_READINESS, pod_readiness::build),
+    (controller::CLONE_SET, build_one::<cloneset::CloneSets>),
+    (
+        controller::CONTAINER_LAUNCH_PRIORITY,
+        build_one::<launch_priority::LaunchPriority>,
+    ),
+    (
+        controller::CONTAINER_RECREATE_REQUEST,
+        build_one::<containerrecreaterequest::ContainerRecreateRequests>,
+    ),
+    (
+        controller::IMAGE_LIST_PULL_JOB,
+        build_one::<imagelistpulljob::ImageListPullJobs>,
+    ),
+    (controller::IMAGE_PULL_JOB, build_one::<imagepulljob::ImagePullJobs>),
+    (controller::NODE_IMAGE, build_one::<nodeimage::NodeImages>),
+    (controller::POD_READINESS, build_one::<pod_readiness::PodReadiness>),
 ];
 
 /// A controller, ready to be started when this replica leads.
 pub struct ControllerHandle {
     name: &'static str,
-    on_start: Vec<Box<dyn FnOnce() + Send>>,
+    on_start: Box<dyn FnOnce() + Send>,
     run: Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, ()> + Send>,
 }
 
 impl ControllerHandle {
-    /// A controller that does this with each key.
-    pub fn new<F, Fut>(name: &'static str, controller: runtime::Controller, reconcile: F) -> Self
-    where
-        F: Fn(ObjectKey) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Outcome, Error>> + Send + 'static,
-    {
-        Self {
-            name,
-            on_start: Vec::new(),
-            run: Box::new(|stop| Box::pin(controller.run(stop, reconcile))),
-        }
-    }
-
-    /// Adds a subscription to a store. It is made when the controller starts, and then sees everything that is there.
-    #[must_use]
-    pub fn on_start(mut self, subscribe: impl FnOnce() + Send + 'static) -> Self {
-        self.on_start.push(Box::new(subscribe));
-        self
-    }
-
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Works until `stop`, then finishes what is in flight.
+    /// Subscribes to its stores, which shows it everything that is there, and works until `stop`. Then it finishes what is in flight.
     pub async fn run(self, stop: CancellationToken) {
-        for subscribe in self.on_start {
-            subscribe();
-        }
+        (self.on_start)();
         (self.run)(stop).await;
     }
 }
@@ -102,37 +73,31 @@ impl fmt::Debug for ControllerHandle {
     }
 }
 
-/// A controller that observes, plans and applies: it can say what it would do, and does that.
-trait Planned: Send + Sync + 'static {
-    /// What it works with.
-    fn context(&self) -> &ControllerContext;
-
-    /// Has the stores wake it up.
-    fn subscribe(self: &Arc<Self>);
-
-    /// Does what is to be done for an object now. The controller's loop has waited for what was written before.
-    fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = Result<Outcome, Error>> + Send;
-
-    /// What to do for an object now. Asking changes nothing.
-    fn plan(&self, key: &ObjectKey) -> Option<(Regarding, Plan)>;
-}
-
-/// Puts a controller together that plans for a kind.
-fn planned<C: Planned>(
-    platform: &Platform,
-    controller: &'static Controller,
-    kind: &'static str,
-    this: Arc<C>,
-) -> ControllerHandle {
-    let explained = this.clone();
-    let explain = move |key: &ObjectKey| serde_json::to_value(explained.plan(key)?.1).ok();
-    platform.plans().add(kind, controller.name, Arc::new(explain));
-    let woken = this.clone();
-    ControllerHandle::new(controller.name, this.context().controller(), move |key| {
-        let this = this.clone();
-        async move { this.reconcile(&key).await }
-    })
-    .on_start(move || woken.subscribe())
+/// Builds the controller of one kind.
+fn build_one<O: Observer>(platform: &mut Platform, described: &'static Controller) -> ControllerHandle {
+    let observer = O::new(platform);
+    let context = Arc::new(platform.context(described));
+    let controller = context.controller();
+    let (reconciler, subscriptions) = Reconciler::new(observer, context.clone());
+    let reconciler = Arc::new(reconciler);
+    let explained = reconciler.clone();
+    let explain = move |key: &ObjectKey| serde_json::to_value(explained.plan(key)?).ok();
+    platform
+        .plans()
+        .add(reconciler.kind(), described.name, Arc::new(explain));
+    let reconcile = move |key| {
+        let reconciler = reconciler.clone();
+        async move { reconciler.reconcile(&key).await }
+    };
+    ControllerHandle {
+        name: described.name,
+        on_start: Box::new(move || {
+            for subscribe in subscriptions {
+                subscribe(&context);
+            }
+        }),
+        run: Box::new(|stop| Box::pin(controller.run(stop, reconcile))),
+    }
 }
 
 /// Builds every controller that exists and whose gates are on.
@@ -150,30 +115,6 @@ pub fn build(platform: &mut Platform) -> Vec<ControllerHandle> {
 /// Whether there is a controller of this name.
 pub fn is_built(name: &str) -> bool {
     BUILT.iter().any(|(known, _)| *known == name)
-}
-
-/// What a decision that is made now depends on besides the objects.
-fn env_now(gates: Gates, server: Server) -> Env {
-    Env {
-        now: Timestamp::now(),
-        gates,
-        settings: plan::Settings::default(),
-        server,
-        ids: IdSource::seeded(RandomState::new().build_hasher().finish()),
-    }
-}
-
-/// The plan to wait, while the cache does not show what we wrote ourselves.
-fn waiting_for_cache(context: &ControllerContext, key: &ObjectKey) -> Option<Plan> {
-    match context.expectations().check(key) {
-        Visible::All => None,
-        Visible::NotYet {
-            object,
-            count,
-            ask_after,
-            ..
-        } => Some(Plan::waiting_for_cache(&object.to_string(), count, ask_after)),
-    }
 }
 
 fn is_on(controller: &Controller, gates: Gates) -> bool {

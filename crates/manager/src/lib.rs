@@ -8,6 +8,7 @@ pub mod cli;
 pub mod configuration;
 pub mod controllers;
 pub mod platform;
+mod reconcile;
 pub mod run;
 pub mod settings;
 pub mod uninstall;

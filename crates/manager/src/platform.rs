@@ -2,9 +2,11 @@
 //!
 //! Everything is declared before anything runs. A kind is watched because a controller asked for its store, and for no other reason.
 
+mod context;
 mod images;
 mod watched;
 
+pub use context::ControllerContext;
 pub use images::{
     ACTIVE_JOBS, IMAGES_BY_JOB, IMAGES_BY_LABEL, JOBS_BY_OWNER, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET,
     PODS_BY_NAMESPACE, REQUESTS_BY_POD, SECRETS_BY_SOURCE, SECRETS_BY_USER,
@@ -12,6 +14,7 @@ pub use images::{
 pub use watched::{HEADS_BY_OWNER, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
 
 use crate::Settings;
+use jiff::Timestamp;
 use kruise_admission::descriptor;
 use kruise_api::{
     gates::Gate,
@@ -19,16 +22,16 @@ use kruise_api::{
     names::component::{MANAGER_USER_AGENT, controller},
     resource::Resource,
 };
+use kruise_core::plan::{self, Env};
 use kruise_runtime::{
     admin::Plans,
     cache::{Cache, CacheOptions, Store, Stores},
     client::ServerVersion,
-    controller::{Controller, ControllerMetrics},
+    controller::ControllerMetrics,
     events::{self, EventWriter, Recorder},
     expectations::{ExpectationMetrics, Expectations},
     lease::Leadership,
     queue::{Limits, Queue, QueueMetrics},
-    resource::ObjectKey,
     writer::{Writer, WriterMetrics, WriterOptions},
 };
 use kube::Client;
@@ -111,6 +114,15 @@ impl Platform {
         self.server
     }
 
+    /// Returns the flags of the process that decisions read.
+    pub fn plan_settings(&self) -> plan::Settings {
+        let rules = &self.settings.flags.rules;
+        plan::Settings {
+            exclude_preparing_delete: rules.cloneset_scaling_exclude_preparing_delete,
+            image_pull_jobs: self.settings.gates.enabled(Gate::PreDownloadImageForInPlaceUpdate),
+        }
+    }
+
     /// The objects of a kind, which is watched from now on. Whoever asks gets the same store.
     pub fn store<K: Watched>(&mut self) -> Store<K> {
         if let Some(store) = self.stores.get() {
@@ -133,6 +145,11 @@ impl Platform {
         store
             .or_insert_with(|| cache.watch(watched::metadata_only(resource)))
             .clone()
+    }
+
+    /// For what is read when it is needed, and not watched.
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Where controllers say what they would do.
@@ -168,6 +185,14 @@ impl Platform {
             recorder: self.recorder.named(name),
             expectations: Arc::new(expectations),
             metrics: self.controllers.clone(),
+            env: Env {
+                gates: self.settings.gates,
+                settings: self.plan_settings(),
+                server: plan::Server {
+                    pod_resize: self.server.has_pod_resize(),
+                },
+                ..Env::at(Timestamp::UNIX_EPOCH)
+            },
         }
     }
 
@@ -182,58 +207,5 @@ impl fmt::Debug for Platform {
         f.debug_struct("Platform")
             .field("cache", &self.cache)
             .finish_non_exhaustive()
-    }
-}
-
-/// What one controller works with, under its own name.
-pub struct ControllerContext {
-    name: &'static str,
-    client: Client,
-    workers: usize,
-    queue: Queue<ObjectKey>,
-    writer: Writer,
-    recorder: Recorder,
-    expectations: Arc<Expectations>,
-    metrics: ControllerMetrics,
-}
-
-impl fmt::Debug for ControllerContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControllerContext")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl ControllerContext {
-    /// For what is read in the moment it is written: the content of Secrets is never kept.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// The keys that it has to look at.
-    pub fn queue(&self) -> &Queue<ObjectKey> {
-        &self.queue
-    }
-
-    /// Its door for writes; shut while this replica does not lead.
-    pub fn writer(&self) -> &Writer {
-        &self.writer
-    }
-
-    /// Tells people what happened.
-    pub fn recorder(&self) -> &Recorder {
-        &self.recorder
-    }
-
-    /// The writes that the cache does not show yet.
-    pub fn expectations(&self) -> &Expectations {
-        &self.expectations
-    }
-
-    /// The loop that works off the queue. A key waits until the cache shows what was written on its behalf.
-    pub fn controller(&self) -> Controller {
-        Controller::new(self.name, self.queue.clone(), self.workers, &self.metrics)
-            .after_own_writes(self.expectations.clone())
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_api::meta::PartialObject;
+use kruise_api::node::Node;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
 
-use crate::plan::Outcome;
+use crate::plan::{Env, Observation, Outcome, Plan};
 
 /// A CloneSet and what belongs to it, all seen at the same time, and only when the cache shows all of our own writes.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +34,13 @@ pub struct Observed {
     pub pull_jobs: Vec<Arc<PartialObject>>,
     /// The nodes of the Pods. Only their labels are read, and only when the set [spreads its
     /// Pods](super::spreads_pods).
-    pub nodes: Vec<Arc<PartialObject>>,
+    pub nodes: Vec<Arc<Node>>,
     /// What came of the last plan for this set.
     pub last: Outcome,
+}
+
+impl Observation for Observed {
+    fn plan(&self, env: &Env) -> Plan {
+        super::plan(self, env)
+    }
 }

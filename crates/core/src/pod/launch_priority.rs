@@ -3,7 +3,7 @@
 //! - Annotation `apps.kruise.io/container-launch-priority: Ordered`: in the order of the list. Otherwise the variable `KRUISE_CONTAINER_PRIORITY` of
 //!   each container counts, higher numbers first, 0 when there is none; of several with this name the last.
 //! - Every container gets one more variable whose value comes from a ConfigMap of the Pod's own. Kubelet does not start a container before the key
-//!   is there; a controller puts the keys in, see [`crate::shared::launch_priority`].
+//!   is there; a controller puts the keys in, see [`crate::launch_priority`].
 //! - The ConfigMap is named after the Pod, so a Pod that leaves its name to the server gets one here.
 //! - Nothing happens to Pods with one container, or whose containers all have the same priority. Init containers take no part.
 //! - A priority that is not a number refuses the Pod: starting in a wrong order could do harm.

@@ -6,11 +6,8 @@
 //!   Making a gate true never touches `Ready`: that is kubelet's to say.
 
 use jiff::Timestamp;
-use kruise_api::cloneset::v1beta1::CloneSet;
-use kruise_api::kind::Kind as _;
 use kruise_api::names::condition::not_ready;
-use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY, READINESS_GATES_NOT_READY};
-use kruise_api::names::label;
+use kruise_api::names::condition::pod::{KRUISE_POD_READY, READINESS_GATES_NOT_READY};
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::Holds;
 use serde::{Deserialize, Serialize};
@@ -108,35 +105,8 @@ pub fn first(pod: &Pod, now: Timestamp) -> PodChange {
     change
 }
 
-/// What a Pod of any kind is still missing, for the controller that looks after all of them.
-///
-/// - `KruisePodReady` as in [`first`].
-/// - `InPlaceUpdateReady`, when the Pod was made by a workload and then orphaned or released before it got the condition: nobody else writes it.
-/// - Nothing for a new Pod of a CloneSet, which gets both from its set, together with others: see [`super::inplace::advance`].
-pub fn first_unless_advanced(pod: &Pod, now: Timestamp) -> PodChange {
-    let is_new = has_gate(pod, IN_PLACE_UPDATE_READY) && pod.status.condition(IN_PLACE_UPDATE_READY).is_none();
-    if !is_new {
-        return first(pod, now);
-    }
-    let workload = pod.metadata.controller().filter(|owner| {
-        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-        group == CloneSet::GROUP
-    });
-    if workload.is_some_and(|owner| owner.kind == CloneSet::KIND) {
-        return PodChange::default();
-    }
-    let mut change = first(pod, now);
-    let was_made_by_workload = pod.metadata.label(label::REVISION).is_some();
-    if workload.is_none() && was_made_by_workload && !pod.metadata.is_deleting() {
-        change
-            .conditions
-            .insert(IN_PLACE_UPDATE_READY.to_owned(), ready_since(now));
-    }
-    change
-}
-
 /// A condition that holds, without a reason.
-pub(super) fn ready_since(now: Timestamp) -> NewCondition {
+pub fn ready_since(now: Timestamp) -> NewCondition {
     NewCondition {
         holds: true,
         since: Some(now),

@@ -51,7 +51,9 @@ async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_fo
     let seen = json!({ "metadata": { "name": "web-b", "namespace": "shop", "uid": "uid-b", "resourceVersion": "7" } });
     let seen: Pod = serde_json::from_str(&seen.to_string()).expect("a Pod");
     pods.feed(kruise_runtime::cache::Change::Applied(seen));
-    let applier = Applier::new(context.clone()).watching(Pod::RESOURCE, pods);
+    let mut views = Views::default();
+    views.add(&pods);
+    let applier = Applier::new(context.clone(), views);
     let key = ObjectKey::new("shop", "web");
     let regarding = Regarding::new(CloneSet::RESOURCE, "shop", "web", "uid");
     for (action, object) in [(create, "shop/web-a"), (delete, "shop/web-b")] {

@@ -9,6 +9,7 @@ use super::super::plan;
 use super::*;
 use crate::plan::Env;
 use kruise_api::meta::PartialObject;
+use kruise_api::node::Node;
 
 fn ready(name: &str) -> PodBuilder {
     pod(name).ready().on(&format!("n-{name}"))
@@ -60,7 +61,7 @@ fn given_zones_then_scaling_in_takes_from_the_crowded_one() {
     ];
     let mut observed = from_parts(&set, &pods, &[], &[revision("web-old", 1, &template)]);
     assert!(super::super::spreads_pods(&observed.set));
-    let node = |name: &str, zone: &str| -> PartialObject {
+    let node = |name: &str, zone: &str| -> Node {
         serde_json::from_value(
             json!({ "metadata": { "name": name, "labels": { "topology.kubernetes.io/zone": zone } } }),
         )

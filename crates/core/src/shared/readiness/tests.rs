@@ -103,65 +103,6 @@ fn given_a_new_pod_then_it_gets_the_condition_once() {
         )
         .is_empty()
     );
-
-    let owned = |kind: &str| {
-        let owner = json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "name": "x", "uid": "u", "controller": true}]);
-        a_pod("p").with("/metadata/ownerReferences", owner)
-    };
-    assert!(first_unless_advanced(&owned("CloneSet").build(), now).is_empty());
-    let without = owned("CloneSet").with("/spec/readinessGates", json!([{"conditionType": "KruisePodReady"}]));
-    assert!(!first_unless_advanced(&without.build(), now).is_empty());
-    assert!(!first_unless_advanced(&owned("StatefulSet").build(), now).is_empty());
-    assert!(!first_unless_advanced(&a_pod("p").build(), now).is_empty());
-}
-
-#[test]
-fn given_any_pod_then_what_nobody_else_writes_is_written() {
-    let now = at("10:00:00");
-    let written = |pod: &PodBuilder| -> Vec<String> {
-        let change = first_unless_advanced(&pod.build(), now);
-        assert!(
-            change
-                .conditions
-                .values()
-                .all(|condition| *condition == ready_since(now))
-        );
-        change.conditions.into_keys().collect()
-    };
-    let owned = |group: &str, kind: &str| {
-        let owner =
-            json!([{"apiVersion": format!("{group}/v1"), "kind": kind, "name": "x", "uid": "u", "controller": true}]);
-        a_pod("p").at("demo-1").with("/metadata/ownerReferences", owner)
-    };
-    let both = ["InPlaceUpdateReady", "KruisePodReady"];
-
-    // A takeover in the middle of a creation: one condition is there, the other is not, and its set has nothing to do.
-    for status in ["True", "False"] {
-        let half = owned("apps.kruise.io", "CloneSet").condition("InPlaceUpdateReady", status);
-        assert_eq!(written(&half), ["KruisePodReady"]);
-        assert!(
-            written(&half.condition("KruisePodReady", "False")).is_empty(),
-            "a hold is left alone"
-        );
-    }
-    let new = owned("apps.kruise.io", "CloneSet");
-    assert!(written(&new).is_empty(), "its set writes both");
-    assert_eq!(written(&owned("apps.kruise.io", "StatefulSet")), ["KruisePodReady"]);
-
-    let orphan = a_pod("p").at("demo-1");
-    assert_eq!(written(&orphan), both);
-    assert_eq!(written(&orphan.clone().with("/spec/nodeName", json!(""))), both);
-    assert_eq!(written(&owned("apps", "ReplicaSet")), both, "adopted by somebody else");
-    assert_eq!(
-        written(&orphan.clone().condition("KruisePodReady", "False")),
-        ["InPlaceUpdateReady"]
-    );
-    assert_eq!(
-        written(&orphan.clone().condition("InPlaceUpdateReady", "False")),
-        ["KruisePodReady"]
-    );
-    assert_eq!(written(&a_pod("p")), ["KruisePodReady"], "made by no workload");
-    assert!(written(&orphan.with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z"))).is_empty());
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use super::ImagePullJobs;
 use crate::platform::{IMAGES_BY_LABEL, PODS_BY_NAMESPACE};
 use kruise_api::{
-    cloneset::v1beta1::CloneSet, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _, nodeimage::CachedNodeImage,
-    pod::Pod,
+    cloneset::v1beta1::CloneSet, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _, meta::Owned as _,
+    nodeimage::CachedNodeImage, pod::Pod,
 };
 use kruise_core::{
     imagepulljob::select::{chooses, chooses_pod, is_running},
@@ -60,9 +60,11 @@ impl ImagePullJobs {
 
     /// The CloneSet for whose update the job pulls.
     fn owner(&self, job: &ImagePullJob, namespace: &str) -> Option<Arc<CloneSet>> {
+        let name = job.controlled_by(CloneSet::GROUP, CloneSet::KIND)?;
+        let set = self.sets.get(namespace, name)?;
         let mut owners = job.metadata.owner_references.iter().flatten();
-        let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == CloneSet::KIND)?;
-        let set = self.sets.get(namespace, &owner.name)?;
-        (set.metadata.uid.as_ref() == Some(&owner.uid)).then_some(set)
+        owners
+            .any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
+            .then_some(set)
     }
 }

@@ -10,95 +10,154 @@
 //! - Already on its way out, or of a Pod that came later: it is waited for.
 //! - Anybody else's: it stays, and the Pod waits until its owner takes it away.
 //!
+//! The ConfigMaps are not watched: a cluster has many. What was written is remembered until the Pod is done. One is read only when there is one that we
+//! did not make, and when a container cannot be started although its key was written.
+//!
 //! A container that kubelet cannot start although its key was written says that the ConfigMap may be gone. Then it is looked for, and made again.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod barrier;
 
-use kruise_api::meta::{Meta, OwnerReference};
-use kruise_api::names::{annotation, pattern};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kruise_api::kind::Kind as _;
+use kruise_api::names::{annotation, event, pattern};
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::ContainerState;
 use kruise_api::resource::Preconditions;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::availability::CONTAINERS_READY;
-use super::inplace::priority;
-use super::pod_change::{Guard, PodChange, PodPatch};
+pub use barrier::{Barrier, Found, after};
 
+use crate::plan::{Action, Env, Event, Observation, OnFailure, Pace, Phase, Plan, Step, Target, Write};
+use crate::shared::availability::CONTAINERS_READY;
+use crate::shared::inplace::priority;
+use crate::shared::pod_change::{Guard, PodChange, PodPatch};
+use barrier::{Whose, keys};
+
+/// How long a container may be unable to start before its barrier is looked for: kubelet tries again within 15 seconds. Also how often a ConfigMap that is
+/// in the way is looked at.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(20);
+/// When to look again at a ConfigMap that will be gone soon.
+const SOON: Duration = Duration::from_secs(1);
 /// How kubelet says that something a container is made from is missing, as a key of a ConfigMap is.
 const CREATE_CONTAINER_CONFIG_ERROR: &str = "CreateContainerConfigError";
 
+/// A Pod, and what is known of its barrier.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The Pod.
+    pub pod: Arc<Pod>,
+    /// The ConfigMap that has the name of its barrier, as it was left or found last; nothing when there was none.
+    pub barrier: Option<Barrier>,
+}
+
+impl Observation for Observed {
+    fn plan(&self, env: &Env) -> Plan {
+        plan(self, env)
+    }
+}
+
+/// What to do for a Pod now.
+pub fn plan(observed: &Observed, _: &Env) -> Plan {
+    let (pod, barrier) = (&*observed.pod, observed.barrier.as_ref());
+    let mut plan = Plan::default();
+    if is_stuck(pod) {
+        plan.wake(LOOK_AGAIN);
+    }
+    let Release {
+        create,
+        patch,
+        complete,
+    } = release(pod, keys(barrier));
+    let target = Target::new(ConfigMap::RESOURCE, &pod.metadata.namespace, &barrier_name(pod));
+    let mut writes: Vec<Write> = Vec::new();
+    if let Some(body) = create {
+        match barrier.map(|barrier| (barrier.whose, barrier)) {
+            Some((Whose::Foreign, _)) => {
+                plan.events.push(in_the_way(pod));
+                plan.wake(LOOK_AGAIN);
+                return plan;
+            }
+            Some((Whose::Unknown | Whose::Leaving, _)) => {
+                plan.wake(SOON);
+                return plan;
+            }
+            Some((Whose::Predecessor, old)) => {
+                let preconditions = Preconditions::uid(&old.uid).at(&old.resource_version);
+                writes.push(Action::delete(target.clone(), preconditions).into());
+            }
+            Some((Whose::Own, _)) | None => {}
+        }
+        writes.push(Action::create(target.clone(), body).into());
+    }
+    if let (Some(patch), Some(barrier)) = (patch, barrier) {
+        let preconditions = Preconditions::uid(&barrier.uid);
+        writes.push(Action::merge(target, None, patch, preconditions).into());
+    }
+    if let Some(complete) = complete {
+        writes.push(Action::patch_pod(pod, complete).into());
+    }
+    let mut step = Step::new(Phase::Update, Pace::InOrder, OnFailure::Stop);
+    step.push(writes.into_iter().collect());
+    plan.push(step);
+    plan
+}
+
+fn in_the_way(pod: &Pod) -> Event {
+    let message = format!(
+        "ConfigMap {} exists and does not belong to this Pod: its containers start in order once that ConfigMap is removed",
+        barrier_name(pod)
+    );
+    Event::warning(event::FAILED_CREATE, message)
+}
+
+/// Returns after which time a Pod that changed is to be looked at; nothing when there is no need. What is known of its barrier is asked for only where it
+/// matters: most Pods have none.
+pub fn look_after(pod: &Pod, barrier: impl FnOnce() -> Option<Barrier>) -> Option<Duration> {
+    if waits(pod) && release(pod, keys(barrier().as_ref())) != Release::default() {
+        Some(Duration::ZERO)
+    } else {
+        is_stuck(pod).then_some(LOOK_AGAIN)
+    }
+}
+
+/// Returns true when the ConfigMap has to be read before anything is planned: another one was in the way, or what is known of it does not explain why a
+/// container cannot be started.
+pub fn must_read(pod: &Pod, barrier: Option<&Barrier>) -> bool {
+    let next = release(pod, keys(barrier));
+    match barrier {
+        Some(barrier) if barrier.whose != Whose::Own => next != Release::default(),
+        _ => is_stuck(pod) && next == Release::default(),
+    }
+}
+
 /// What to write, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Release {
+struct Release {
     /// The ConfigMap, when there is none yet. Its first key is in it already.
-    pub create: Option<Value>,
+    create: Option<Value>,
     /// A merge patch of the ConfigMap that lets the next containers start.
-    pub patch: Option<Value>,
+    patch: Option<Value>,
     /// The request that marks the Pod: nothing is left to do.
-    pub complete: Option<PodPatch>,
-}
-
-/// A ConfigMap that has the name of a Pod's barrier.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Barrier {
-    /// Its owners above all.
-    pub metadata: Meta,
-    data: Option<BTreeMap<String, String>>,
-}
-
-/// Whose a [`Barrier`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// The Pod's own.
-    Own,
-    /// That of an earlier Pod of the same name, which is no more. It may be removed.
-    Predecessor,
-    /// It will be gone soon, or the Pod is not the latest of its name.
-    Leaving,
-    /// It has nothing to do with the Pod.
-    Foreign,
-}
-
-impl Barrier {
-    /// The keys in it.
-    pub fn keys(&self) -> BTreeSet<String> {
-        self.data.iter().flat_map(BTreeMap::keys).cloned().collect()
-    }
-
-    /// Whose it is, seen from a Pod that needs it.
-    pub fn whose(&self, pod: &Pod) -> Whose {
-        let owners = &*self.metadata.owner_references.0;
-        let of_this_name = |owner: &OwnerReference| {
-            &*owner.kind == "Pod" && &*owner.api_version == "v1" && owner.name == pod.metadata.name && !owner.controller
-        };
-        // A Pod that came later wrote its barrier after this Pod was made.
-        let is_later = self.metadata.creation_timestamp > pod.metadata.creation_timestamp;
-        match owners {
-            _ if self.metadata.is_deleting() => Whose::Leaving,
-            owners if owners.iter().any(|owner| owner.uid == pod.metadata.uid) => Whose::Own,
-            [owner] if of_this_name(owner) && is_later => Whose::Leaving,
-            [owner] if of_this_name(owner) => Whose::Predecessor,
-            _ => Whose::Foreign,
-        }
-    }
+    complete: Option<PodPatch>,
 }
 
 /// Name of the ConfigMap of a Pod.
-pub fn barrier_name(pod: &Pod) -> String {
+fn barrier_name(pod: &Pod) -> String {
     pattern::barrier_config_map(&pod.metadata.name)
 }
 
 /// Whether containers of a Pod wait for others. If not, there is nothing to do for it unless it is [stuck](is_stuck).
-pub fn waits(pod: &Pod) -> bool {
+fn waits(pod: &Pod) -> bool {
     let is_done = pod.metadata.is_deleting() || pod.status.is_true(CONTAINERS_READY) || is_completed(pod);
     !is_done && waiting(pod).next().is_some()
 }
 
 /// Whether a container cannot be started whose key should be there. It may only be that kubelet has not tried again since.
-pub fn is_stuck(pod: &Pod) -> bool {
+fn is_stuck(pod: &Pod) -> bool {
     let due = due(pod);
     let cannot_start = |name: &str| {
         let status = pod.status.container(name);
@@ -114,7 +173,7 @@ pub fn is_stuck(pod: &Pod) -> bool {
 }
 
 /// What to do for a Pod that [waits](waits) or is [stuck](is_stuck). `released` are the keys in its ConfigMap, `None` when there is no ConfigMap.
-pub fn release(pod: &Pod, released: Option<&BTreeSet<String>>) -> Release {
+fn release(pod: &Pod, released: Option<&BTreeSet<String>>) -> Release {
     let mut release = Release::default();
     let waits = waits(pod);
     if !waits && !is_stuck(pod) {

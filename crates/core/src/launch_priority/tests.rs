@@ -1,4 +1,5 @@
 use super::*;
+use crate::plan::{Failure, FailureClass, Outcome};
 use crate::shared::fixture::{PodBuilder, a_pod};
 
 fn starting(pod: PodBuilder, waiting: &[&str]) -> PodBuilder {
@@ -13,7 +14,7 @@ fn pod() -> PodBuilder {
         .container("free", "x")
 }
 
-fn keys(keys: &[&str]) -> BTreeSet<String> {
+fn names(keys: &[&str]) -> BTreeSet<String> {
     keys.iter().map(|key| (*key).to_owned()).collect()
 }
 
@@ -32,22 +33,22 @@ fn given_an_order_then_the_keys_come_one_after_the_other_and_the_pod_is_annotate
     );
     assert_eq!((first.patch, first.complete), (None, None));
     assert_eq!(
-        release(&all.build(), Some(&keys(&["p_0"]))),
+        release(&all.build(), Some(&names(&["p_0"]))),
         Release::default(),
         "one is on its way"
     );
-    let empty = release(&all.build(), Some(&keys(&[])));
+    let empty = release(&all.build(), Some(&names(&[])));
     assert_eq!(
         (empty.create, empty.patch),
         (None, Some(json!({"data": {"p_0": "true"}})))
     );
 
-    let second = release(&starting(pod(), &["two", "three"]).build(), Some(&keys(&["p_0"])));
+    let second = release(&starting(pod(), &["two", "three"]).build(), Some(&names(&["p_0"])));
     assert_eq!(
         (second.patch, second.complete),
         (Some(json!({"data": {"p_-1": "true"}})), None)
     );
-    let last = release(&starting(pod(), &["three"]).build(), Some(&keys(&["p_0", "p_-1"])));
+    let last = release(&starting(pod(), &["three"]).build(), Some(&names(&["p_0", "p_-1"])));
     assert_eq!(last.patch, Some(json!({"data": {"p_-2": "true"}})));
     let completed = last.complete.unwrap();
     assert_eq!(
@@ -56,7 +57,7 @@ fn given_an_order_then_the_keys_come_one_after_the_other_and_the_pod_is_annotate
     );
     let done = starting(pod(), &["three"]).patched(&[completed]);
     assert_eq!(
-        release(&done.build(), Some(&keys(&["p_0", "p_-1", "p_-2"]))),
+        release(&done.build(), Some(&names(&["p_0", "p_-1", "p_-2"]))),
         Release::default()
     );
 }
@@ -64,7 +65,7 @@ fn given_an_order_then_the_keys_come_one_after_the_other_and_the_pod_is_annotate
 #[test]
 fn given_a_crash_between_the_last_key_and_the_annotation_then_it_is_annotated_later() {
     let last = starting(pod(), &["three"]);
-    let found = release(&last.build(), Some(&keys(&["p_0", "p_-1", "p_-2"])));
+    let found = release(&last.build(), Some(&names(&["p_0", "p_-1", "p_-2"])));
     assert_eq!((found.patch, found.complete.is_some()), (None, true));
 }
 
@@ -74,7 +75,7 @@ fn given_equal_priorities_then_they_start_together() {
         a_pod("p").prioritised("a", "x", 5).prioritised("b", "x", 5),
         &["a", "b"],
     );
-    let found = release(&both.build(), Some(&keys(&[])));
+    let found = release(&both.build(), Some(&names(&[])));
     assert_eq!(
         (found.patch, found.complete.is_some()),
         (Some(json!({"data": {"p_5": "true"}})), true)
@@ -96,7 +97,7 @@ fn given_nothing_waits_then_nothing_is_written() {
     assert!(release(&unknown.build(), None).create.is_some());
 }
 
-fn found(barrier: Value) -> Barrier {
+fn found(barrier: Value) -> Found {
     serde_json::from_value(barrier).unwrap()
 }
 
@@ -111,7 +112,11 @@ fn given_a_config_map_of_that_name_then_its_owners_say_whose_it_is() {
     let pod = pod().with("/metadata/creationTimestamp", json!("2026-01-01T10:00:00Z"));
     let pod = pod.build();
     let own = found(owned_by("web-0", "u-1"));
-    assert_eq!((own.whose(&pod), own.keys()), (Whose::Own, keys(&["p_0", "p_-1"])));
+    let own = Barrier::found(&own, &pod);
+    assert_eq!(
+        (own.whose, &*own.uid, own.keys),
+        (Whose::Own, "b-1", names(&["p_0", "p_-1"]))
+    );
     assert_eq!(found(owned_by("web-0", "u-0")).whose(&pod), Whose::Predecessor);
 
     let changed = |pointer: &str, value: Value| {
@@ -170,7 +175,7 @@ fn given_a_barrier_that_is_gone_then_it_is_made_again_with_all_keys_that_were_du
     assert!(is_stuck(&second.build()));
     assert_eq!(data(&second), Some(json!({"p_0": "true", "p_-1": "true"})));
     assert_eq!(
-        release(&second.build(), Some(&keys(&["p_0", "p_-1"]))),
+        release(&second.build(), Some(&names(&["p_0", "p_-1"]))),
         Release::default()
     );
 
@@ -181,11 +186,114 @@ fn given_a_barrier_that_is_gone_then_it_is_made_again_with_all_keys_that_were_du
         data(&completed),
         Some(json!({"p_0": "true", "p_-1": "true", "p_-2": "true"}))
     );
-    let some = release(&completed.build(), Some(&keys(&["p_0", "p_-2"])));
+    let some = release(&completed.build(), Some(&names(&["p_0", "p_-2"])));
     assert_eq!(
         (some.patch, some.complete),
         (Some(json!({"data": {"p_-1": "true"}})), None)
     );
     let gone = completed.with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z"));
     assert_eq!(release(&gone.build(), None), Release::default());
+}
+
+fn planned(pod: &PodBuilder, barrier: Option<&Barrier>) -> Plan {
+    let observed = Observed {
+        pod: Arc::new(pod.build()),
+        barrier: barrier.cloned(),
+    };
+    plan(&observed, &Env::at(jiff::Timestamp::UNIX_EPOCH))
+}
+
+fn verbs(plan: &Plan) -> Vec<String> {
+    let verb = |action: &Action| {
+        let action = serde_json::to_value(action).unwrap();
+        format!(
+            "{} {}",
+            action["verb"].as_str().unwrap(),
+            action["name"].as_str().unwrap()
+        )
+    };
+    plan.writes().map(verb).collect()
+}
+
+#[test]
+fn given_what_has_the_name_of_the_barrier_then_only_what_may_be_written_is_written() {
+    let all = starting(pod(), &["one", "two", "three"]);
+    assert_eq!(verbs(&planned(&all, None)), ["create web-0-barrier"]);
+    let seen = |whose| Barrier {
+        whose,
+        ..Barrier::own("b-1", names(&[]))
+    };
+    let patched = planned(&all, Some(&seen(Whose::Own)));
+    assert_eq!(verbs(&patched), ["patch web-0-barrier"]);
+    let last = Barrier::own("b-1", names(&["p_0", "p_-1"]));
+    assert_eq!(
+        verbs(&planned(&starting(pod(), &["three"]), Some(&last))),
+        ["patch web-0-barrier", "patch web-0"]
+    );
+
+    let replaced = planned(&all, Some(&seen(Whose::Predecessor)));
+    assert_eq!(verbs(&replaced), ["delete web-0-barrier", "create web-0-barrier"]);
+    for whose in [Whose::Unknown, Whose::Leaving] {
+        let waiting = planned(&all, Some(&seen(whose)));
+        assert!(waiting.is_idle() && waiting.events.is_empty());
+        assert_eq!(waiting.wake_after, Some(SOON));
+    }
+    let foreign = planned(&all, Some(&seen(Whose::Foreign)));
+    assert!(foreign.is_idle());
+    assert_eq!((foreign.events.len(), foreign.wake_after), (1, Some(LOOK_AGAIN)));
+}
+
+#[test]
+fn given_an_outcome_then_what_is_known_of_the_barrier_follows_from_it() {
+    let all = starting(pod(), &["one", "two", "three"]);
+    let made = planned(&all, None);
+    let fails = |plan: &Plan, class| Outcome {
+        failures: vec![Failure {
+            phase: Phase::Update,
+            object: plan.writes().next().unwrap().object().clone(),
+            class,
+            message: String::new(),
+        }],
+        ..Outcome::default()
+    };
+    let own = Barrier::own("b-1", names(&["p_0"]));
+    let none = Outcome::default();
+    assert_eq!(after(None, &made, &none, Some("b-1")), Some(own.clone()));
+    assert_eq!(after(None, &made, &fails(&made, FailureClass::Transient), None), None);
+    let unknown = after(None, &made, &fails(&made, FailureClass::Exists), None);
+    assert_eq!(unknown, Some(Barrier::default()));
+    assert!(must_read(&all.build(), unknown.as_ref()) && !must_read(&all.build(), Some(&own)));
+
+    let next = starting(pod(), &["two", "three"]);
+    let patched = planned(&next, Some(&own));
+    let both = Barrier::own("b-1", names(&["p_0", "p_-1"]));
+    assert_eq!(after(Some(own.clone()), &patched, &none, None), Some(both.clone()));
+    for (class, expected) in [
+        (FailureClass::Gone, None),
+        (FailureClass::Conflict, None),
+        (FailureClass::Denied, Some(own.clone())),
+    ] {
+        assert_eq!(
+            after(Some(own.clone()), &patched, &fails(&patched, class), None),
+            expected
+        );
+    }
+    let last = planned(&starting(pod(), &["three"]), Some(&both));
+    assert_eq!(after(Some(both), &last, &none, None), None, "nothing is left to do");
+}
+
+#[test]
+fn given_changes_then_only_a_pod_for_which_there_is_something_to_do_is_looked_at() {
+    let all = starting(pod(), &["one", "two", "three"]);
+    let own = Barrier::own("b-1", names(&["p_0"]));
+    assert_eq!(look_after(&all.build(), || None), Some(Duration::ZERO));
+    assert_eq!(look_after(&all.build(), || Some(own.clone())), None);
+    assert_eq!(look_after(&pod().build(), || None), None);
+    let stuck = all.status(
+        "one",
+        "state",
+        json!({"waiting": {"reason": "CreateContainerConfigError"}}),
+    );
+    assert_eq!(look_after(&stuck.build(), || Some(own.clone())), Some(LOOK_AGAIN));
+    assert!(must_read(&stuck.build(), Some(&own)));
 }

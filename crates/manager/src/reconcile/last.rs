@@ -11,18 +11,18 @@ use kruise_runtime::resource::ObjectKey;
 
 /// The last outcomes of a controller. Each is about one generation of its object: whoever changes the spec has it tried at once.
 #[derive(Default)]
-pub(crate) struct LastOutcomes(Mutex<HashMap<ObjectKey, (Option<i64>, Outcome)>>);
+pub(crate) struct LastOutcomes(Mutex<HashMap<ObjectKey, (i64, Outcome)>>);
 
 impl LastOutcomes {
     /// What the next plan for this generation has to know.
-    pub(crate) fn of(&self, key: &ObjectKey, generation: Option<i64>) -> Outcome {
+    pub(crate) fn of(&self, key: &ObjectKey, generation: i64) -> Outcome {
         let all = self.all();
         let last = all.get(key).filter(|(about, _)| *about == generation);
         last.map(|(_, outcome)| outcome.clone()).unwrap_or_default()
     }
 
     /// Remembers what came of a plan for this generation.
-    pub(crate) fn remember(&self, key: &ObjectKey, generation: Option<i64>, outcome: Outcome) {
+    pub(crate) fn remember(&self, key: &ObjectKey, generation: i64, outcome: Outcome) {
         let outcome = outcome.after(&self.of(key, generation), Timestamp::now());
         if outcome == Outcome::default() {
             self.forget(key);
@@ -36,7 +36,7 @@ impl LastOutcomes {
         self.all().remove(key);
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<ObjectKey, (Option<i64>, Outcome)>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<ObjectKey, (i64, Outcome)>> {
         // What is in it is replaced as a whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
