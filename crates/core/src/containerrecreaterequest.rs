@@ -111,7 +111,7 @@ fn finish(observed: &Observed, status: &ContainerRecreateRequestStatus, env: &En
         plan.push(single(Action::merge(target(request), None, patch, same)));
         return;
     }
-    time_to_live::let_go(
+    time_to_live::delete_after_ttl(
         request,
         status.completion_time.as_ref(),
         request.spec.ttl_seconds_after_finished,

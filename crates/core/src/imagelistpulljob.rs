@@ -189,5 +189,5 @@ fn labelled(object: &(impl Kind + Object), hash: &str) -> Chain {
 fn finish(list: &ImageListPullJob, env: &Env, plan: &mut Plan) {
     let ended = list.status.as_ref().and_then(|status| status.completion_time.as_ref());
     let ttl = list.spec.completion_policy.ttl_seconds_after_finished;
-    time_to_live::let_go(list, ended, ttl, env, plan);
+    time_to_live::delete_after_ttl(list, ended, ttl, env, plan);
 }

@@ -180,7 +180,7 @@ fn finish(observed: &Observed, env: &Env, plan: &mut Plan) {
     }
     let ended = job.status.as_ref().and_then(|status| status.completion_time.as_ref());
     let ttl = job.spec.completion_policy.ttl_seconds_after_finished;
-    time_to_live::let_go(job, ended, ttl, env, plan);
+    time_to_live::delete_after_ttl(job, ended, ttl, env, plan);
 }
 
 fn finalizers(job: &ImagePullJob, all: &[String]) -> Step {

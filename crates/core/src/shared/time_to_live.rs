@@ -15,8 +15,14 @@ pub fn after(time: Timestamp, seconds: i64) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
-/// Lets an object go that ended at a time, once its time to live is over. Without one it stays.
-pub fn let_go(object: &(impl Kind + Object), ended: Option<&Time>, seconds: Option<i32>, env: &Env, plan: &mut Plan) {
+/// Deletes an object that ended at a time, once its time to live is over. Without one it stays.
+pub fn delete_after_ttl(
+    object: &(impl Kind + Object),
+    ended: Option<&Time>,
+    seconds: Option<i32>,
+    env: &Env,
+    plan: &mut Plan,
+) {
     let (Some(ended), Some(seconds)) = (ended, seconds) else {
         plan.why.push(Why::Done { until: None });
         return;
