@@ -323,7 +323,8 @@ impl Write {
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     /// Whether it is good or bad news.
-    pub tone: Tone,
+    #[serde(rename = "type")]
+    pub event_type: EventType,
     /// Reason, in one word.
     pub reason: &'static str,
     /// Text.
@@ -353,7 +354,7 @@ impl Event {
     /// Good news.
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
-            tone: Tone::Normal,
+            event_type: EventType::Normal,
             reason,
             message: message.into(),
             about: None,
@@ -363,7 +364,7 @@ impl Event {
     /// Bad news.
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
-            tone: Tone::Warning,
+            event_type: EventType::Warning,
             reason,
             message: message.into(),
             about: None,
@@ -371,13 +372,23 @@ impl Event {
     }
 }
 
-/// The type of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Tone {
-    /// Good news.
+/// Whether an event is good or bad news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum EventType {
+    /// As it should be.
     Normal,
-    /// Bad news.
+    /// Somebody should look.
     Warning,
+}
+
+impl EventType {
+    /// Returns it as Kubernetes writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
 }
 
 #[cfg(test)]

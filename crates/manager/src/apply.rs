@@ -14,12 +14,10 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use kruise_api::resource::Resource;
-use kruise_core::plan::{
-    self, Action, Chain, Failure, FailureClass, OnFailure, Outcome, Pace, Phase, Plan, Step, Tone,
-};
+use kruise_core::plan::{self, Action, Chain, Failure, FailureClass, OnFailure, Outcome, Pace, Phase, Plan, Step};
 use kruise_runtime::controller;
 use kruise_runtime::error::{Class, Error};
-use kruise_runtime::events::{EventType, Regarding};
+use kruise_runtime::events::Regarding;
 use kruise_runtime::expectations::Expectations;
 use kruise_runtime::resource::ObjectKey;
 use kruise_runtime::writer::{DeleteOptions, Patch, Target, slow_start};
@@ -394,10 +392,6 @@ impl Execution<'_> {
     }
 
     fn record_event(&self, event: &plan::Event, error: Option<&Error>) {
-        let tone = match event.tone {
-            Tone::Normal => EventType::Normal,
-            Tone::Warning => EventType::Warning,
-        };
         let message = match error {
             Some(error) => format!("{}: {error}", event.message),
             None => event.message.clone(),
@@ -415,7 +409,7 @@ impl Execution<'_> {
         self.applier
             .context
             .recorder()
-            .record(regarding, tone, event.reason, message);
+            .record(regarding, event.event_type, event.reason, message);
     }
 }
 

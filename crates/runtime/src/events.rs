@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kruise_api::kind::Kind as _;
 use kruise_api::resource::{Preconditions, Resource};
+pub use kruise_core::plan::EventType;
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -92,24 +93,6 @@ impl Regarding {
             }
         }
         json
-    }
-}
-
-/// Whether an event is good or bad news.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EventType {
-    /// As it should be.
-    Normal,
-    /// Somebody should look.
-    Warning,
-}
-
-impl EventType {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
     }
 }
 

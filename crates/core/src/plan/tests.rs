@@ -54,7 +54,7 @@ fn a_plan_is_readable_as_json() {
                 "phase": "scale", "pace": "slowStart", "onFailure": "stop",
                 "chains": [{ "writes": [{
                     "action": { "verb": "create", "kind": "Pod", "namespace": "shop", "name": "web-a", "body": { "kind": "Pod" } },
-                    "succeeded": [{ "tone": "Normal", "reason": "Done", "message": "it is done" }]
+                    "succeeded": [{ "type": "Normal", "reason": "Done", "message": "it is done" }]
                 }] }]
             }],
             "wakeAfter": "30s",
