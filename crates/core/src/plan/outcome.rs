@@ -4,11 +4,13 @@
 //! each further one, a minute at most. That is for writes that do harm when they are begun and not finished, like taking a Pod out of service for an update
 //! that is then refused. What another look at the cluster mends is no such failure.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kruise_api::resource::Resource;
-use serde::Serialize;
+use kruise_api::kind::Kind;
+use kruise_api::meta::Object;
+use serde::{Serialize, Serializer};
 
 use super::{Phase, Target};
 use crate::shared::pod_change::whole_seconds;
@@ -22,15 +24,25 @@ pub struct Outcome {
     /// Pods whose PodUnavailableBudget refused an update.
     pub refused: Vec<String>,
     /// Objects that are left alone for a while.
-    pub back_offs: Vec<BackOff>,
+    #[serde(serialize_with = "listed")]
+    pub back_offs: BTreeMap<Target, BackOff>,
 }
 
-/// An object whose write failed.
+/// In JSON a key is a text, and an object is more.
+fn listed<S: Serializer>(back_offs: &BTreeMap<Target, BackOff>, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Listed<'a> {
+        object: &'a Target,
+        #[serde(flatten)]
+        back_off: &'a BackOff,
+    }
+    to.collect_seq(back_offs.iter().map(|(object, back_off)| Listed { object, back_off }))
+}
+
+/// How long an object is left alone whose write failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackOff {
-    /// The object.
-    pub object: Target,
     /// Failures in a row.
     pub failures: u32,
     /// When it may be tried again.
@@ -46,13 +58,9 @@ impl BackOff {
         (Self::FIRST * (1 << doublings)).min(Self::LONGEST)
     }
 
-    fn after(object: Target, failures: u32, now: Timestamp) -> Self {
+    fn after(failures: u32, now: Timestamp) -> Self {
         let until = now.checked_add(Self::pause(failures)).unwrap_or(Timestamp::MAX);
-        Self {
-            object,
-            failures,
-            until,
-        }
+        Self { failures, until }
     }
 
     /// Nothing is remembered of an object that could have been tried for as long as it was left alone.
@@ -65,18 +73,14 @@ impl Outcome {
     /// What the next round has to know: this outcome, and the objects that are left alone since earlier rounds.
     #[must_use]
     pub fn after(mut self, before: &Self, now: Timestamp) -> Self {
-        let earlier = |object: &Target| before.back_offs.iter().find(|known| known.object == *object);
         for failure in self.failures.iter().filter(|failure| !failure.class.is_passing()) {
-            let failures = earlier(&failure.object).map_or(0, |known| known.failures);
-            let back_off = BackOff::after(failure.object.clone(), failures.saturating_add(1), now);
-            self.back_offs.push(back_off);
+            let failures = before.back_offs.get(&failure.object).map_or(0, |known| known.failures);
+            let back_off = BackOff::after(failures.saturating_add(1), now);
+            self.back_offs.insert(failure.object.clone(), back_off);
         }
-        let untried = before.back_offs.iter().filter(|known| {
-            let is_anew = self.back_offs.iter().any(|new| new.object == known.object);
-            !is_anew && !known.is_over(now)
-        });
-        let untried: Vec<BackOff> = untried.cloned().collect();
-        self.back_offs.extend(untried);
+        for (object, known) in before.back_offs.iter().filter(|(_, known)| !known.is_over(now)) {
+            self.back_offs.entry(object.clone()).or_insert_with(|| known.clone());
+        }
         self
     }
 
@@ -85,10 +89,12 @@ impl Outcome {
         self.failures.iter().any(|failure| failure.phase == phase)
     }
 
-    /// How much longer an object is left alone.
-    pub fn backs_off(&self, resource: &Resource, name: &str, now: Timestamp) -> Option<Duration> {
-        let is_it = |known: &&BackOff| known.object.resource == resource && known.object.name == name;
-        let rest = self.back_offs.iter().find(is_it)?.until.duration_since(now);
+    /// Returns how much longer an object is left alone.
+    pub fn backs_off<K: Kind + Object>(&self, object: &K, now: Timestamp) -> Option<Duration> {
+        if self.back_offs.is_empty() {
+            return None;
+        }
+        let rest = self.back_offs.get(&Target::of(object))?.until.duration_since(now);
         rest.is_positive().then(|| whole_seconds(rest))
     }
 

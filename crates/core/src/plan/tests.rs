@@ -7,6 +7,11 @@ use serde_json::json;
 
 use super::*;
 
+fn pod(name: &str) -> Pod {
+    let pod = json!({ "metadata": { "name": name, "namespace": "shop" } });
+    serde_json::from_value(pod).unwrap()
+}
+
 fn target(name: &str) -> Target {
     Target::new(Pod::RESOURCE, "shop", name)
 }
@@ -152,7 +157,7 @@ fn an_object_is_left_alone_for_longer_after_each_failure_and_then_forgotten() {
         ..Outcome::default()
     };
     let rest = |outcome: &Outcome, seconds| {
-        let rest = outcome.backs_off(Pod::RESOURCE, "web-a", after(seconds));
+        let rest = outcome.backs_off(&pod("web-a"), after(seconds));
         rest.map(|rest| rest.as_secs())
     };
     let mut last = Outcome::default();
@@ -162,8 +167,12 @@ fn an_object_is_left_alone_for_longer_after_each_failure_and_then_forgotten() {
         pauses.push(rest(&last, 0).unwrap());
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
-    assert_eq!(last.backs_off(Pod::RESOURCE, "web-b", start), None);
+    assert_eq!(last.backs_off(&pod("web-b"), start), None);
     assert_eq!((rest(&last, 59), rest(&last, 60)), (Some(1), None));
+    assert_eq!(
+        serde_json::to_value(&last).unwrap()["backOffs"],
+        json!([{ "object": { "kind": "Pod", "namespace": "shop", "name": "web-a" }, "failures": 8, "until": "2024-05-01T10:01:00Z" }])
+    );
 
     // Rounds in which it was not tried.
     let kept = Outcome::default().after(&last, after(119));

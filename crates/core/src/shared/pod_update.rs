@@ -14,7 +14,6 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kruise_api::kind::Kind as _;
 use kruise_api::names::event;
 use kruise_api::pod::Pod;
 use kruise_api::shared::in_place::PodUpdatePolicy;
@@ -170,7 +169,7 @@ impl<'u, R: PodRules> PodUpdater<'u, R> {
 pub fn leave_alone(candidates: &mut Vec<&Member<'_>>, last: &Outcome, now: Timestamp, plan: &mut Plan) {
     let mut left = PodNames::default();
     candidates.retain(|member| {
-        let rest = last.backs_off(Pod::RESOURCE, member.name(), now);
+        let rest = last.backs_off(member.pod, now);
         if let Some(rest) = rest {
             left.push(member.name());
             plan.wake(rest);
