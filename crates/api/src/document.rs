@@ -94,6 +94,25 @@ pub fn merge_patch(before: &Value, after: &Value) -> Option<Value> {
     Some(Value::Object(gone.chain(changed).collect()))
 }
 
+/// Applies a JSON merge patch (RFC 7386): what is there replaces, `null` removes, lists are replaced as a whole.
+pub fn merge(json: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *json = patch.clone();
+        return;
+    };
+    if !json.is_object() {
+        *json = Value::Object(Map::new());
+    }
+    let Value::Object(json) = json else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            json.remove(key);
+        } else {
+            merge(json.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
 /// Writes the difference between two typed values into the JSON that the first one was read from.
 fn carry_over(json: &mut Value, before: &Value, after: &Value) {
     if before == after {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use kruise_admission::{Cluster, Freshness, LookUp as _};
+use kruise_api::document::merge;
 use kruise_api::gates::{Gate, Gates};
 use kruise_core::admission::{NamedPod, Needs};
 use kruise_runtime::cache::Stores;
@@ -64,24 +65,6 @@ fn merged(value: &Value, change: &Value) -> Value {
     let mut merged = value.clone();
     merge(&mut merged, change);
     merged
-}
-
-/// RFC 7386.
-fn merge(target: &mut Value, change: &Value) {
-    let Value::Object(change) = change else {
-        *target = change.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (name, value) in change {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(name);
-        } else {
-            merge(&mut target[name], value);
-        }
-    }
 }
 
 fn texts(value: &Value) -> Vec<String> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::document::merge;
 use kruise_api::meta::PartialObject;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
@@ -194,23 +195,6 @@ pub(super) fn set(spec: &Value) -> Value {
     });
     merge(&mut set["spec"], spec);
     set
-}
-
-pub(super) fn merge(json: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *json = patch.clone();
-        return;
-    };
-    if !json.is_object() {
-        *json = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            json.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut json[key], value);
-        }
-    }
 }
 
 /// A revision of the set with this image, named after it: `web-old` has `nginx:1`.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kruise_api::cloneset::v1beta1::CloneSet;
+use kruise_api::document::merge;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
 use kruise_api::meta::PartialObject;
@@ -12,7 +13,7 @@ use kruise_api::revision::ControllerRevision;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::fixtures::{self, SET_UID, merge};
+use super::fixtures::{self, SET_UID};
 use super::{Observed, plan};
 use crate::plan::harness::{Cluster, name_of};
 use crate::plan::{Env, IdSource, Outcome, Plan};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use kruise_api::document::merge;
 use kruise_api::kind::Kind;
 use kruise_api::meta::Object;
 use kruise_api::pod::Pod;
@@ -253,24 +254,5 @@ impl From<Value> for Body {
 impl Serialize for Body {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.json().serialize(to)
-    }
-}
-
-/// Applies a JSON merge patch (RFC 7386).
-fn merge(json: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *json = patch.clone();
-        return;
-    };
-    if !json.is_object() {
-        *json = Value::Object(Map::new());
-    }
-    let Value::Object(json) = json else { return };
-    for (key, value) in patch {
-        if value.is_null() {
-            json.remove(key);
-        } else {
-            merge(json.entry(key.clone()).or_insert(Value::Null), value);
-        }
     }
 }
