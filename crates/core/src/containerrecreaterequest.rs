@@ -24,7 +24,7 @@ use kruise_api::resource::{Preconditions, Subresource};
 use serde_json::{Value, json};
 
 use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
-use crate::shared::pod_change::{to_the_second, whole_seconds};
+use crate::shared::seconds::{to_the_second, whole_seconds};
 use crate::shared::time_to_live::{self, after};
 
 /// A request and its Pod.

@@ -37,7 +37,7 @@ use crate::admission;
 use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
 use crate::shared::image_name::Image;
 use crate::shared::image_pull::whole;
-use crate::shared::pod_change::whole_seconds;
+use crate::shared::seconds::whole_seconds;
 use crate::shared::time_to_live;
 use counts::Counts;
 use secrets::Secrets;

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 
 use crate::admission;
 use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
-use crate::shared::pod_change::whole_seconds;
+use crate::shared::seconds::whole_seconds;
 
 /// A NodeImage as somebody submitted it; v1beta1 only adds a word that no rule looks at.
 pub type Submitted = admission::Submitted<NodeImageSpec>;

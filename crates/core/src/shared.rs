@@ -42,6 +42,7 @@ pub mod quantity;
 pub mod readiness;
 pub mod revision;
 pub mod scaled_value;
+pub mod seconds;
 pub mod selector;
 pub mod status;
 pub mod time_to_live;

@@ -26,6 +26,7 @@ use kruise_api::names::component::source;
 use kruise_api::names::label;
 use kruise_api::pod::Pod;
 use kruise_api::resource::Preconditions;
+use kruise_core::shared::seconds::truncate;
 use kruise_cri::wire::ContainerStatus;
 use kruise_cri::{Runtime, Runtimes};
 use kruise_runtime::cache::{Index, Store};
@@ -274,7 +275,7 @@ impl Work {
         message: &str,
     ) -> Result<Outcome, Error> {
         let now = Timestamp::now();
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let now = truncate(now);
         let mut status = json!({ "phase": RecreatePhase::Completed, "completionTime": now.to_string() });
         if !message.is_empty() {
             status["message"] = message.into();

@@ -26,7 +26,7 @@ use super::snapshot::Snapshot;
 use crate::plan::{Action, Chain, Event, OnFailure, Pace, Phase, Plan, Step, Target, Write};
 use crate::shared::availability::is_active;
 use crate::shared::owner::{self, Owner};
-use crate::shared::pod_change::whole_seconds;
+use crate::shared::seconds::whole_seconds;
 
 /// How long a claim without a Pod is left alone after it was made.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);

@@ -25,7 +25,7 @@ use kruise_api::names::condition::clone_set as names;
 use kruise_api::shared::conditions::ConditionStatus;
 
 use crate::shared::conditions::{StatusCondition, to_second};
-use crate::shared::pod_change::whole_seconds;
+use crate::shared::seconds::whole_seconds;
 
 /// `progressDeadlineSeconds` with this value means none.
 const NO_DEADLINE: i32 = i32::MAX;

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use super::snapshot::Snapshot;
 use crate::plan::{Chain, Event, IdSource, Write};
 use crate::shared::lifecycle::State;
-use crate::shared::pod_change::to_the_second;
 use crate::shared::pod_factory::{Additions, PodFactory, PodIdentity, PodPrototype};
+use crate::shared::seconds::to_the_second;
 
 /// A Pod of a set, told apart by its id.
 struct Instance<'a> {

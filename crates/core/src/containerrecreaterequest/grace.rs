@@ -17,8 +17,9 @@ use serde_json::json;
 use super::convert::GRACE_MESSAGE;
 use super::{Observed, target};
 use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step};
-use crate::shared::pod_change::{Guard, to_the_second};
+use crate::shared::pod_change::Guard;
 use crate::shared::readiness::{self, Writer, has_gate};
+use crate::shared::seconds::to_the_second;
 
 /// Plans that the Pod is held, and that the request says so.
 pub(super) fn hold(

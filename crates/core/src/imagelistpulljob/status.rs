@@ -13,6 +13,7 @@ use kruise_api::shared::completion::CompletionPolicyType;
 use serde_json::json;
 
 use crate::plan::{Action, Target};
+use crate::shared::seconds::truncate;
 
 /// The status with these jobs, by image.
 pub(super) fn of(
@@ -20,7 +21,7 @@ pub(super) fn of(
     jobs: &BTreeMap<&str, &ImagePullJob>,
     now: Timestamp,
 ) -> ImageListPullJobStatus {
-    let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
+    let now = Time(truncate(now));
     let began = list.status.as_ref().and_then(|status| status.start_time.clone());
     let mut new = ImageListPullJobStatus {
         start_time: Some(began.unwrap_or_else(|| now.clone())),

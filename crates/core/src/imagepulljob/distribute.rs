@@ -24,6 +24,7 @@ use super::counts::{Counts, is_listed, is_owner};
 use crate::plan::{Action, Chain, IdSource, OnFailure, Pace, Phase, Plan, Step, Target};
 use crate::shared::image_name::Image;
 use crate::shared::image_pull::{BACKOFF_LIMIT, TIMEOUT_SECONDS};
+use crate::shared::seconds::truncate;
 
 /// Spread of the time that tags stay, so that nodes are not all written at once.
 const SPREAD_SECONDS: u64 = 300;
@@ -68,7 +69,7 @@ fn asked_for(
     ttl: i64,
     ids: &mut IdSource,
 ) -> ImageSpec {
-    let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
+    let now = Time(truncate(now));
     let mut entry = node.spec.images.get(&image.name).cloned().unwrap_or_default();
     entry.sandbox_config.clone_from(&job.spec.sandbox_config);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();

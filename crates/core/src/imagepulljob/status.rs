@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::counts::Counts;
 use crate::plan::{Action, Target};
+use crate::shared::seconds::truncate;
 
 /// The status with these counts.
 pub(super) fn of(
@@ -19,7 +20,7 @@ pub(super) fn of(
     spec: &ImagePullJobSpec,
     now: Timestamp,
 ) -> ImagePullJobStatus {
-    let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
+    let now = Time(truncate(now));
     let start = old.start_time.clone().unwrap_or_else(|| now.clone());
     let mut new = ImagePullJobStatus {
         start_time: Some(start.clone()),

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::plan::{About, Action, Env, Event, Plan, Target, Why};
 use crate::shared::image_name::reference;
-use crate::shared::pod_change::whole_seconds;
+use crate::shared::seconds::{truncate, whole_seconds};
 use crate::shared::time_to_live::after;
 
 /// How long an answer is waited for.
@@ -94,7 +94,7 @@ fn give_up(status: &mut NodeImageStatus, name: &str, tag: &ImageTagSpec, message
         tag: tag.tag.clone(),
         phase: ImagePullPhase::Failed,
         start_time: began,
-        completion_time: Some(Time(Timestamp::from_second(now.as_second()).unwrap_or(now))),
+        completion_time: Some(Time(truncate(now))),
         version: tag.version,
         message: message.to_owned(),
         ..ImageTagStatus::default()

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::shared::image_pull::default_pull_policy;
-use crate::shared::pod_change::to_the_second;
+use crate::shared::seconds::to_the_second;
 use crate::shared::tree::{Object, child, child_or_new, fill};
 
 /// Completes a NodeImage.

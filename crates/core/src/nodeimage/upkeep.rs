@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 use super::{Observed, labels, single};
 use crate::plan::{Action, Env, Plan, Target};
-use crate::shared::pod_change::whole_seconds;
+use crate::shared::seconds::whole_seconds;
 use crate::shared::time_to_live::after;
 
 pub(super) fn plan(observed: &Observed, images: &CachedNodeImage, node: Option<&Node>, env: &Env, plan: &mut Plan) {

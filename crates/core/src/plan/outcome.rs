@@ -13,7 +13,7 @@ use kruise_api::meta::Object;
 use serde::{Serialize, Serializer};
 
 use super::{Phase, Target};
-use crate::shared::pod_change::whole_seconds;
+use crate::shared::seconds::whole_seconds;
 
 /// What came of the last plan; empty when all went well, or when there was none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

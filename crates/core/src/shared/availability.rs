@@ -14,7 +14,7 @@ use kruise_api::pod::Pod;
 use kruise_api::pod::status::{Holds, PodPhase};
 
 use super::lifecycle::{State, state};
-use super::pod_change::whole_seconds;
+use crate::shared::seconds::whole_seconds;
 
 /// The condition that kubelet computes.
 pub const READY: &str = "Ready";

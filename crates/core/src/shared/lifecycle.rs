@@ -29,8 +29,9 @@ use kruise_api::shared::lifecycle::{Lifecycle, LifecycleHook};
 use kruise_api::text::Text;
 use thiserror::Error;
 
-use super::pod_change::{PodChange, to_the_second};
+use super::pod_change::PodChange;
 use super::readiness::{self, Writer};
+use crate::shared::seconds::to_the_second;
 
 /// Where a Pod stands between its hooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

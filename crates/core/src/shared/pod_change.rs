@@ -9,13 +9,14 @@
 //! the Pod's content ([`Guard::Version`]), so that a decision on an outdated Pod is refused instead of applied.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kruise_api::pod::Pod;
 use kruise_api::resource::{Preconditions, Subresource};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use super::seconds::to_the_second;
 
 /// One request: a strategic merge patch.
 #[derive(Clone, Debug, PartialEq)]
@@ -240,15 +241,4 @@ fn containers_list(images: &BTreeMap<String, String>, resources: &BTreeMap<Strin
         Value::Object(fields)
     };
     containers.into_iter().map(named).collect()
-}
-
-/// A time as Kubernetes writes it: UTC, to the second.
-pub fn to_the_second(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
-}
-
-/// A time span in whole seconds, rounded up; a negative one is none.
-pub fn whole_seconds(span: jiff::SignedDuration) -> Duration {
-    let seconds = span.as_secs() + i64::from(span.subsec_nanos() > 0);
-    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }

@@ -6,8 +6,8 @@ use kruise_api::kind::Kind;
 use kruise_api::meta::Object;
 use kruise_api::resource::Preconditions;
 
-use super::pod_change::whole_seconds;
 use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
+use crate::shared::seconds::whole_seconds;
 
 /// So many seconds after a time, or never if that is further away than time goes.
 pub fn after(time: Timestamp, seconds: i64) -> Timestamp {

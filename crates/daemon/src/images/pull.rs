@@ -16,6 +16,7 @@ use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretReference};
 use kruise_api::nodeimage::{ImagePullPhase, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus};
 use kruise_api::shared::image_pull::{ImagePullPolicy, SandboxConfig};
 use kruise_core::shared::image_name::{Image, reference};
+use kruise_core::shared::seconds::truncate;
 use kruise_cri::{Credentials, PullRequest, Runtime};
 use tokio::time::Instant;
 
@@ -96,14 +97,14 @@ pub(super) fn begun(asked: &ImageTagSpec, now: Timestamp) -> ImageTagStatus {
         tag: asked.tag.clone(),
         phase: ImagePullPhase::Pulling,
         version: asked.version,
-        start_time: Some(whole_seconds(now)),
+        start_time: Some(Time(truncate(now))),
         ..ImageTagStatus::default()
     }
 }
 
 /// The status when it has ended: with the ID of the image, or with what went wrong.
 pub(super) fn ended(begun: ImageTagStatus, result: Result<String, String>, now: Timestamp) -> ImageTagStatus {
-    let completion_time = Some(whole_seconds(now));
+    let completion_time = Some(Time(truncate(now)));
     match result {
         Ok(image_id) => ImageTagStatus {
             phase: ImagePullPhase::Succeeded,
@@ -119,10 +120,6 @@ pub(super) fn ended(begun: ImageTagStatus, result: Result<String, String>, now: 
             ..begun
         },
     }
-}
-
-fn whole_seconds(time: Timestamp) -> Time {
-    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
 impl PullContext {

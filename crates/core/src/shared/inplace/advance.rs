@@ -18,7 +18,8 @@ use kruise_api::pod::status::Holds;
 use super::progress::{Pending, is_complete, pending};
 use super::record::{Grace, State, Unreadable, grace_of, grace_text, remove_grace, state_of};
 use super::{Env, PodRules, batch};
-use crate::shared::pod_change::{Guard, PodChange, PodPatch, whole_seconds};
+use crate::shared::pod_change::{Guard, PodChange, PodPatch};
+use crate::shared::seconds::whole_seconds;
 use crate::shared::{lifecycle, readiness, revision};
 
 /// What a Pod needs.

@@ -8,8 +8,9 @@ use kruise_api::pod::{Container, Pod};
 
 use super::change_set::ChangeSet;
 use super::record::{Batch, LastStatus, PreCheck, State};
-use crate::shared::pod_change::{PodChange, ResourceChange, to_the_second};
+use crate::shared::pod_change::{PodChange, ResourceChange};
 use crate::shared::quantity;
+use crate::shared::seconds::to_the_second;
 
 /// The launch priority of a container, when it has one. A key that cannot be read is priority 0.
 pub(crate) fn priority(container: &Container) -> Option<i64> {

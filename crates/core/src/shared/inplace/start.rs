@@ -18,8 +18,9 @@ use super::change_set::ChangeSet;
 use super::record::{Grace, State, remove_grace};
 use crate::shared::availability::READY;
 use crate::shared::lifecycle;
-use crate::shared::pod_change::{Guard, NewCondition, PodChange, PodPatch, to_the_second};
+use crate::shared::pod_change::{Guard, NewCondition, PodChange, PodPatch};
 use crate::shared::readiness;
+use crate::shared::seconds::to_the_second;
 
 /// What to update to.
 #[derive(Clone, Copy, Debug)]
