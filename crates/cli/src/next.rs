@@ -86,6 +86,7 @@ mod tests {
         pod::Pod,
         resource::{Preconditions, Subresource},
     };
+    use kruise_core::plan::why;
     use kruise_core::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target};
     use serde_json::json;
     use std::time::Duration;
@@ -97,30 +98,30 @@ mod tests {
     #[test]
     fn given_the_reasons_of_a_manager_then_their_sentences_are_those_of_the_manager() {
         let why = vec![
-            Why::Deleting,
-            Why::Partition { keeps: 3 },
-            Why::UpdateBudget {
+            Why::General(why::General::Deleting),
+            Why::Rollout(why::Rollout::Partition { keeps: 3 }),
+            Why::Rollout(why::Rollout::UpdateBudget {
                 allowed: 1,
                 unavailable: 1,
                 waiting: 4,
-            },
-            Why::HookWaiting {
+            }),
+            Why::Pods(why::Pods::HookWaiting {
                 hook: Hook::PreDelete,
                 pods: pods(),
-            },
-            Why::Recreating {
+            }),
+            Why::Rollout(why::Rollout::Recreating {
                 pods: PodNames::from_iter(["web-b"]),
                 because: "spec.containers[0].env".to_owned(),
-            },
-            Why::InGrace {
+            }),
+            Why::Pods(why::Pods::InGrace {
                 pods: pods(),
                 until: "2026-01-01T00:00:00Z".parse().unwrap(),
-            },
-            Why::Failed {
+            }),
+            Why::General(why::General::Failed {
                 phase: Phase::Scale,
                 object: "Pod web-c".to_owned(),
                 message: "quota".to_owned(),
-            },
+            }),
         ];
         let expected: Vec<_> = why.iter().map(ToString::to_string).collect();
         let plan = serde_json::to_value(Plan { why, ..Plan::default() });

@@ -58,7 +58,8 @@ use serde_json::json;
 
 pub use observed::Observed;
 
-use crate::plan::{Action, Chain, Env, Fallback, OnFailure, Outcome, Pace, Patch, Phase, Plan, Step, Target, Why};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Env, Fallback, OnFailure, Outcome, Pace, Patch, Phase, Plan, Step, Target};
 use crate::shared::availability::next_available;
 use crate::shared::conditions::failed;
 use crate::shared::membership::{self, Member};
@@ -78,13 +79,13 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     let snapshot = match Snapshot::of(observed, env) {
         Ok(snapshot) => snapshot,
         Err(message) => {
-            plan.why.push(Why::Invalid { message });
+            plan.because(why::General::Invalid { message });
             return plan;
         }
     };
     let is_deleting = observed.set.metadata.deletion_timestamp.is_some();
     let failure = if is_deleting {
-        plan.why.push(Why::Deleting);
+        plan.because(why::General::Deleting);
         None
     } else {
         let failure = act(&snapshot, &mut plan);
@@ -139,7 +140,7 @@ fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
 /// Somebody's Pod must not be taken for absent because we cannot read it: while there is one, none is created or deleted, and none begins
 /// an update. Those that are on their way get what they need.
 fn stand_still(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
-    plan.why.push(Why::PodsUnreadable {
+    plan.because(why::Pods::PodsUnreadable {
         pods: snapshot.unreadable.clone(),
     });
     plan.wake(LOOK_AGAIN);

@@ -23,7 +23,8 @@ use kruise_api::pod::Pod;
 use kruise_api::resource::{Preconditions, Subresource};
 use serde_json::{Value, json};
 
-use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target};
 use crate::shared::seconds::{to_the_second, whole_seconds};
 use crate::shared::time_to_live::{self, after};
 
@@ -74,7 +75,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
             plan.status = Some(ended(request, "daemon has not responded for a long time", env.now));
             return plan;
         }
-        plan.why.push(Why::DaemonSilent { until });
+        plan.because(why::Images::DaemonSilent { until });
         plan.wake(whole_seconds(until.duration_since(env.now)));
     }
     if let Some(seconds) = request.spec.active_deadline_seconds {
@@ -102,7 +103,7 @@ fn finish(observed: &Observed, status: &ContainerRecreateRequestStatus, env: &En
     let request = &*observed.request;
     grace::release(observed, env, plan);
     if request.metadata.deletion_timestamp.is_some() {
-        plan.why.push(Why::Deleting);
+        plan.because(why::General::Deleting);
         return;
     }
     if label_of(request, label::CRR_ACTIVE).is_some() {

@@ -26,7 +26,8 @@ use kruise_api::resource::Preconditions;
 use serde_json::{Map, Value, json};
 
 use crate::admission;
-use crate::plan::{Action, Chain, Env, Event, IdSource, OnFailure, Pace, Phase, Plan, Step, Target, Why, Write};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Env, Event, IdSource, OnFailure, Pace, Phase, Plan, Step, Target, Write};
 use crate::shared::image_pull::{default_completion, default_pull_policy};
 use crate::shared::revision;
 use crate::shared::time_to_live;
@@ -55,7 +56,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     let list = &*observed.list;
     let mut plan = Plan::default();
     if list.metadata.deletion_timestamp.is_some() {
-        plan.why.push(Why::Deleting);
+        plan.because(why::General::Deleting);
         return plan;
     }
     if list

@@ -34,7 +34,8 @@ use kruise_api::shared::completion::CompletionPolicyType;
 use serde_json::json;
 
 use crate::admission;
-use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target};
 use crate::shared::image_name::Image;
 use crate::shared::image_pull::whole;
 use crate::shared::seconds::whole_seconds;
@@ -90,7 +91,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         Ok(image) => image,
         Err(bad) => {
             let message = format!("spec.image: {bad}");
-            plan.why.push(Why::Invalid { message });
+            plan.because(why::General::Invalid { message });
             return plan;
         }
     };
@@ -117,7 +118,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         }
         let waiting = i32::try_from(counts.waiting.len()).unwrap_or(i32::MAX);
         if counts.active > 0 || waiting > 0 {
-            plan.why.push(Why::Pulling {
+            plan.because(why::Images::Pulling {
                 active: counts.active,
                 waiting,
                 parallelism,
@@ -175,7 +176,7 @@ fn finish(observed: &Observed, env: &Env, plan: &mut Plan) {
         plan.push(finalizers(job, &rest));
     }
     if job.metadata.deletion_timestamp.is_some() {
-        plan.why.push(Why::Deleting);
+        plan.because(why::General::Deleting);
         return;
     }
     let ended = job.status.as_ref().and_then(|status| status.completion_time.as_ref());

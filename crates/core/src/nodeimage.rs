@@ -30,7 +30,8 @@ use kruise_api::resource::Preconditions;
 use serde_json::{Value, json};
 
 use crate::admission;
-use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target};
 use crate::shared::seconds::whole_seconds;
 
 /// A NodeImage as somebody submitted it; v1beta1 only adds a word that no rule looks at.
@@ -73,7 +74,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         return plan;
     };
     if images.metadata.is_deleting() {
-        plan.why.push(Why::Deleting);
+        plan.because(why::General::Deleting);
         return plan;
     }
     if node.is_none() && images.metadata.label(label::FAKE_NODE_IMAGE).is_none() {

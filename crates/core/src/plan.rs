@@ -24,7 +24,7 @@ mod env;
 #[cfg(test)]
 pub(crate) mod harness;
 mod outcome;
-mod why;
+pub mod why;
 
 use std::time::Duration;
 
@@ -71,10 +71,10 @@ impl Plan {
     pub fn waiting_for_cache(object: &str, writes: usize, look_again: Duration) -> Self {
         Self {
             wake_after: Some(look_again),
-            why: vec![Why::CacheBehind {
+            why: vec![Why::General(why::General::CacheBehind {
                 object: object.to_owned(),
                 writes,
-            }],
+            })],
             ..Self::default()
         }
     }
@@ -112,6 +112,11 @@ impl Plan {
         if let Some(after) = other.wake_after {
             self.wake(after);
         }
+    }
+
+    /// Says what holds the object back.
+    pub fn because(&mut self, why: impl Into<Why>) {
+        self.why.push(why.into());
     }
 
     /// Looks again after this time at the latest.

@@ -1,4 +1,5 @@
 use super::stage::{DebugEndpoint, Stage};
+use kruise_core::plan::why;
 use kruise_core::plan::{PodNames, Why};
 use kruise_testkit::eventually::run_test;
 use serde_json::{Value, json};
@@ -6,11 +7,11 @@ use std::{process::Output, time::Duration};
 
 fn why() -> [Why; 2] {
     [
-        Why::Partition { keeps: 3 },
-        Why::Recreating {
+        Why::Rollout(why::Rollout::Partition { keeps: 3 }),
+        Why::Rollout(why::Rollout::Recreating {
             pods: PodNames::from_iter(["web-a"]),
             because: "spec.containers[0].env".to_owned(),
-        },
+        }),
     ]
 }
 

@@ -2,7 +2,8 @@
 
 use super::counts::is_on_delete;
 use super::snapshot::Snapshot;
-use crate::plan::{Plan, Why};
+use crate::plan::Plan;
+use crate::plan::why;
 use crate::shared::explain::{explain_last, explain_unavailable};
 
 /// Adds what failed last, what the partition keeps, and Pods that are simply not available yet.
@@ -10,7 +11,7 @@ pub(super) fn explain(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     explain_last(&snapshot.observed.last, plan);
     let old = snapshot.members.iter().filter(|member| !member.is_updated).count() as i64;
     if snapshot.desired.partition > 0 && old > 0 && !is_on_delete(&snapshot.set.spec) {
-        plan.why.push(Why::Partition {
+        plan.because(why::Rollout::Partition {
             keeps: snapshot.desired.partition.min(old) as i32,
         });
     }

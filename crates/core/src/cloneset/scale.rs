@@ -29,7 +29,8 @@ use super::counts::{Diff, PodCounts};
 use super::create::{NewPods, fresh_ids};
 use super::rank::{Topology, ranked};
 use super::snapshot::Snapshot;
-use crate::plan::{Action, Chain, Event, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target, Why, Write};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Event, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target, Write};
 use crate::shared::availability::is_active;
 use crate::shared::lifecycle::{self, State};
 use crate::shared::membership::Member;
@@ -72,7 +73,7 @@ pub(super) fn scale(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
             .chain(&specified_delete)
             .map(|member| member.name())
             .collect();
-        plan.why.push(Why::DeletionsUnderWay { pods });
+        plan.because(why::Rollout::DeletionsUnderWay { pods });
         return false;
     }
     let chosen = choose(snapshot, &diff);
@@ -158,7 +159,7 @@ fn create(snapshot: &Snapshot<'_>, diff: &Diff, plan: &mut Plan) -> bool {
             diff.missing
         );
         plan.events.push(Event::warning(event::SCALE_UP_LIMITED, message));
-        plan.why.push(Why::ScaleUpLimited {
+        plan.because(why::Rollout::ScaleUpLimited {
             missing: diff.missing as i32,
             limit: limit as i32,
         });
@@ -245,7 +246,7 @@ fn slots<'a>(snapshot: &Snapshot<'a>, count: usize, plan: &mut Plan) -> Slots<'a
     }
     let fresh = count - slots.ids.len() - kept.count();
     if !kept.is_empty() {
-        plan.why.push(Why::NameTaken { pods: kept });
+        plan.because(why::Rollout::NameTaken { pods: kept });
     }
     taken.extend(snapshot.claims.ids());
     slots.ids.extend(fresh_ids(snapshot.env.ids.clone(), &taken, fresh));
@@ -306,13 +307,13 @@ fn delete(snapshot: &Snapshot<'_>, members: &[&Member<'_>], mut ready: i64, plan
         }
     }
     if !waiting.is_empty() {
-        plan.why.push(Why::DeleteBudget {
+        plan.because(why::Rollout::DeleteBudget {
             allowed: allowed as i32,
             waiting,
         });
     }
     if !hooked.is_empty() {
-        plan.why.push(Why::HookWaiting {
+        plan.because(why::Pods::HookWaiting {
             hook: Hook::PreDelete,
             pods: hooked,
         });

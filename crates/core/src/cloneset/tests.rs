@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::fixtures::template;
 use super::world::World;
 use crate::plan::Why;
+use crate::plan::why;
 use kruise_api::gates::Gate;
 
 mod lifecycle;
@@ -125,7 +126,7 @@ fn given_a_bad_image_and_recreation_then_one_pod_is_replaced_and_the_rollout_sto
     let why = world.round().why;
     assert!(
         why.iter()
-            .any(|why| matches!(why, Why::UpdateBudget { allowed: 1, .. })),
+            .any(|why| matches!(why, Why::Rollout(why::Rollout::UpdateBudget { allowed: 1, .. }))),
         "{why:?}"
     );
 }
@@ -146,7 +147,12 @@ fn given_a_partition_then_the_rest_is_updated_in_place() {
         (world.status("expectedUpdatedReplicas"), world.status("currentRevision")),
         (json!(2), current)
     );
-    assert!(world.round().why.contains(&Why::Partition { keeps: 3 }));
+    assert!(
+        world
+            .round()
+            .why
+            .contains(&Why::Rollout(why::Rollout::Partition { keeps: 3 }))
+    );
     world.edit_spec(&json!({ "updateStrategy": { "rollingUpdate": { "partition": 0 } } }));
     world.run();
     assert_eq!(world.images(), ["nginx:2"; 5]);
@@ -177,7 +183,12 @@ fn given_paused_then_nothing_new_is_updated_but_scaling_works() {
     );
     world.run();
     assert_eq!(world.images(), ["nginx:1"; 4]);
-    assert!(world.round().why.contains(&Why::Paused { outdated: 4 }));
+    assert!(
+        world
+            .round()
+            .why
+            .contains(&Why::Rollout(why::Rollout::Paused { outdated: 4 }))
+    );
     world.edit_spec(&json!({ "replicas": 5 }));
     world.run();
     assert_eq!(world.pods().len(), 5);
@@ -223,7 +234,10 @@ fn given_a_scale_limit_and_pods_that_never_get_ready_then_only_so_many_are_made(
     assert_eq!(world.pods().len(), 2);
     let plan = world.round();
     assert_eq!(plan.events[0].reason, "ScaleUpLimited");
-    assert!(plan.why.contains(&Why::ScaleUpLimited { missing: 8, limit: 0 }));
+    assert!(
+        plan.why
+            .contains(&Why::Rollout(why::Rollout::ScaleUpLimited { missing: 8, limit: 0 }))
+    );
 }
 
 #[test]
@@ -265,7 +279,7 @@ fn given_in_place_only_and_another_change_then_pods_stay_and_the_set_says_why() 
             .round()
             .why
             .iter()
-            .any(|why| matches!(why, Why::NotInPlace { .. }))
+            .any(|why| matches!(why, Why::Rollout(why::Rollout::NotInPlace { .. })))
     );
 }
 
@@ -279,8 +293,9 @@ fn given_in_place_if_possible_and_another_change_then_pods_are_replaced() {
     world.edit_spec(&json!({ "template": next }));
     let why = world.round().why;
     assert!(
-        why.iter()
-            .any(|why| matches!(why, Why::Recreating { because, .. } if because.contains("env"))),
+        why.iter().any(
+            |why| matches!(why, Why::Rollout(why::Rollout::Recreating { because, .. }) if because.contains("env"))
+        ),
         "{why:?}"
     );
     world.run();
@@ -295,7 +310,12 @@ fn given_on_delete_then_pods_stay_until_somebody_deletes_them() {
     world.image("nginx:2");
     world.run();
     assert_eq!(world.images(), ["nginx:1"; 3]);
-    assert!(world.round().why.contains(&Why::OnDelete { outdated: 3 }));
+    assert!(
+        world
+            .round()
+            .why
+            .contains(&Why::Rollout(why::Rollout::OnDelete { outdated: 3 }))
+    );
     let name = world.pod_names()[0].clone();
     world.cluster.delete(Pod::RESOURCE, &name);
     world.run();
@@ -365,7 +385,9 @@ fn given_a_grace_period_then_the_image_changes_only_after_it() {
         (vec!["nginx:1".to_owned()], Some(std::time::Duration::from_secs(20)))
     );
     assert!(
-        plan.why.iter().any(|why| matches!(why, Why::InGrace { .. })),
+        plan.why
+            .iter()
+            .any(|why| matches!(why, Why::Pods(why::Pods::InGrace { .. }))),
         "{:?}",
         plan.why
     );
@@ -384,5 +406,5 @@ fn given_a_set_that_is_being_deleted_then_nothing_but_its_status_is_written() {
     world.edit_spec(&json!({ "replicas": 9, "template": template("nginx:2") }));
     let plan = world.round();
     assert_eq!(plan.writes().count(), 0);
-    assert!(plan.why.contains(&Why::Deleting));
+    assert!(plan.why.contains(&Why::General(why::General::Deleting)));
 }

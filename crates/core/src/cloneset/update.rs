@@ -34,6 +34,7 @@ use super::counts::{Diff, PodCounts, is_on_delete};
 use super::order::ordered;
 use super::scale;
 use super::snapshot::Snapshot;
+use crate::plan::why;
 use crate::plan::{Action, Chain, Event, Guard, OnFailure, Pace, Phase, Plan, PodNames, Step, Why, Write};
 use crate::shared::advance::PODS_PER_ROUND;
 use crate::shared::inplace::is_in_grace;
@@ -80,11 +81,13 @@ pub(super) fn update(
     }
     let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
     if is_on_delete(&snapshot.set.spec) {
-        plan.why.extend((outdated > 0).then_some(Why::OnDelete { outdated }));
+        plan.why
+            .extend((outdated > 0).then_some(Why::Rollout(why::Rollout::OnDelete { outdated })));
         return None;
     }
     if rolling.is_some_and(|rolling| rolling.paused) {
-        plan.why.extend((diff.update != 0).then_some(Why::Paused { outdated }));
+        plan.why
+            .extend((diff.update != 0).then_some(Why::Rollout(why::Rollout::Paused { outdated })));
         return None;
     }
     if diff.update == 0 {
@@ -108,7 +111,7 @@ pub(super) fn update(
         .take_while(|member| !written.contains(member.name()) && budget.try_take(member));
     let mut chosen: Vec<&Member<'_>> = chosen.collect();
     if chosen.len() < count {
-        plan.why.push(Why::UpdateBudget {
+        plan.because(why::Rollout::UpdateBudget {
             allowed: diff.update_unavailable as i32,
             unavailable: budget.unavailable as i32,
             waiting: (count - chosen.len()) as i32,
@@ -220,7 +223,7 @@ impl<'r, 'a> Writes<'r, 'a> {
         plan.why.extend(
             recreated
                 .into_iter()
-                .map(|(because, pods)| Why::Recreating { pods, because }),
+                .map(|(because, pods)| Why::Rollout(why::Rollout::Recreating { pods, because })),
         );
         let mut deletion = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
         let at_once = scale::deleted_at_once(self.snapshot, &replaced);

@@ -21,7 +21,8 @@ use kruise_api::resource::Preconditions;
 use kruise_api::secret::Secret;
 
 use super::Observed;
-use crate::plan::{Action, Chain, Event, IdSource, OnFailure, Pace, Phase, Plan, Step, Target, Why};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Event, IdSource, OnFailure, Pace, Phase, Plan, Step, Target};
 
 /// When a job looks again for a namespace that is missing.
 const RETRY: Duration = Duration::from_secs(10);
@@ -74,11 +75,11 @@ pub(super) fn hand_out(observed: &Observed, ids: &mut IdSource, plan: &mut Plan)
             continue;
         }
         let Some(source) = secrets.sources.get(name) else {
-            plan.why.push(Why::SecretMissing { secret: name.clone() });
+            plan.because(why::Images::SecretMissing { secret: name.clone() });
             continue;
         };
         if !source.is_for_registry() {
-            plan.why.push(Why::SecretNotForRegistry { secret: name.clone() });
+            plan.because(why::Images::SecretNotForRegistry { secret: name.clone() });
             continue;
         }
         let mode = if namespace == secrets.place {
@@ -102,7 +103,7 @@ pub(super) fn hand_out(observed: &Observed, ids: &mut IdSource, plan: &mut Plan)
             format!("namespace {namespace}, where daemons read pull Secrets, does not exist or is terminating");
         plan.events
             .push(Event::warning(event::FAILED_SYNC_PULL_SECRETS, message));
-        plan.why.push(Why::NamespaceMissing { namespace });
+        plan.because(why::Images::NamespaceMissing { namespace });
         plan.wake(RETRY);
         return None;
     }

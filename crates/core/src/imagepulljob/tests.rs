@@ -5,6 +5,7 @@ mod secrets;
 use super::secrets::{Secrets, key, source, users};
 use super::*;
 use crate::plan::harness::Cluster;
+use crate::plan::why::{self, Why};
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
 use kruise_api::nodeimage::v1beta1::NodeImage;
@@ -341,11 +342,11 @@ fn given_parallelism_zero_then_nobody_is_asked() {
     assert_eq!(world.tag(0), Value::Null);
     assert_eq!(
         plan.why,
-        [Why::Pulling {
+        [Why::Images(why::Images::Pulling {
             active: 0,
             waiting: 2,
             parallelism: 0
-        }]
+        })]
     );
 }
 
@@ -388,11 +389,11 @@ fn given_nodes_that_could_not_be_asked_then_they_are_not_active() {
     assert_eq!((world.tag(0), &world.tag(1)["tag"]), (Value::Null, &json!("1.25")));
     assert_eq!(world.status()["active"], 0, "nobody knows yet who was asked");
     let plan = super::plan(&world.observed(), &world.env());
-    assert!(plan.why.contains(&Why::Pulling {
+    assert!(plan.why.contains(&Why::Images(why::Images::Pulling {
         active: 1,
         waiting: 1,
         parallelism: 2
-    }));
+    })));
     world.round();
     world.cluster.pass(1);
     world.round();
@@ -465,5 +466,5 @@ fn given_an_image_nobody_can_read_then_it_is_said_and_nothing_is_done() {
     let mut world = World::new(1, &json!({"image": "NGINX"}));
     let plan = world.round();
     assert!(plan.is_idle());
-    assert!(matches!(&plan.why[..], [Why::Invalid { .. }]));
+    assert!(matches!(&plan.why[..], [Why::General(why::General::Invalid { .. })]));
 }

@@ -13,7 +13,8 @@ use kruise_api::nodeimage::{CachedNodeImage, ImagePullPhase, ImageTagSpec, Image
 use kruise_api::resource::{Preconditions, Subresource};
 use serde_json::{Value, json};
 
-use crate::plan::{About, Action, Env, Event, Plan, Target, Why};
+use crate::plan::why;
+use crate::plan::{About, Action, Env, Event, Plan, Target};
 use crate::shared::image_name::reference;
 use crate::shared::seconds::{truncate, whole_seconds};
 use crate::shared::time_to_live::after;
@@ -40,7 +41,7 @@ pub(super) fn plan(images: &CachedNodeImage, env: &Env, plan: &mut Plan) {
         }
     }
     if let Some(due) = first {
-        plan.why.push(Why::DaemonSilent { until: due });
+        plan.because(why::Images::DaemonSilent { until: due });
         plan.wake(whole_seconds(due.duration_since(env.now)));
     }
     if !found {

@@ -51,7 +51,7 @@ fn a_plan_is_readable_as_json() {
     plan.push(step);
     plan.wake(Duration::from_secs(30));
     plan.wake(Duration::from_mins(1));
-    plan.why.push(Why::Partition { keeps: 2 });
+    plan.because(why::Rollout::Partition { keeps: 2 });
     assert_eq!(
         serde_json::to_value(&plan).unwrap(),
         json!({
@@ -93,27 +93,27 @@ fn reasons_are_sentences() {
     let one: PodNames = ["web-a"].into_iter().collect();
     let sentences = [
         (
-            Why::HookWaiting {
+            Why::Pods(why::Pods::HookWaiting {
                 hook: Hook::PreDelete,
                 pods: many,
-            },
+            }),
             "Waiting for the preDelete hook, whose labels or finalizers have to be removed before the deletion: \
              p0, p1, p2, p3, p4, p5, p6, p7, p8, p9 and 3 more.",
         ),
         (
-            Why::Partition { keeps: 1 },
+            Why::Rollout(why::Rollout::Partition { keeps: 1 }),
             "The partition keeps 1 Pod at the old revision.",
         ),
         (
-            Why::InGrace { pods: one, until },
+            Why::Pods(why::Pods::InGrace { pods: one, until }),
             "In the grace period, the first until 2024-05-01T10:00:10Z: web-a.",
         ),
         (
-            Why::UpdateBudget {
+            Why::Rollout(why::Rollout::UpdateBudget {
                 allowed: 1,
                 unavailable: 1,
                 waiting: 3,
-            },
+            }),
             "Still to be updated: 3 Pods; unavailable now: 1, allowed: 1.",
         ),
     ];
@@ -201,4 +201,31 @@ fn given_a_body_then_its_text_is_what_go_would_write() {
         serde_json::from_str::<serde_json::Value>(&body.text()).unwrap(),
         body.json()
     );
+}
+
+#[test]
+fn given_reasons_of_every_family_then_they_are_flat_and_come_back_as_they_went() {
+    let until: Timestamp = "2024-05-01T10:00:10Z".parse().unwrap();
+    let pods: PodNames = ["web-a"].into_iter().collect();
+    let reasons: [(Why, serde_json::Value); 5] = [
+        (why::General::Deleting.into(), json!({ "reason": "deleting" })),
+        (why::General::Done { until: None }.into(), json!({ "reason": "done" })),
+        (
+            why::Rollout::ScaleUpLimited { missing: 3, limit: 1 }.into(),
+            json!({ "reason": "scaleUpLimited", "missing": 3, "limit": 1 }),
+        ),
+        (
+            why::Pods::InGrace { pods, until }.into(),
+            json!({ "reason": "inGrace", "pods": { "names": ["web-a"] }, "until": "2024-05-01T10:00:10Z" }),
+        ),
+        (
+            why::Images::SecretMissing { secret: "s".to_owned() }.into(),
+            json!({ "reason": "secretMissing", "secret": "s" }),
+        ),
+    ];
+    for (why, json) in reasons {
+        assert_eq!(serde_json::to_value(&why).unwrap(), json);
+        assert_eq!(serde_json::from_value::<Why>(json).unwrap(), why);
+    }
+    assert!(serde_json::from_value::<Why>(json!({ "reason": "ofANewerManager" })).is_err());
 }

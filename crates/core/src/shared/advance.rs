@@ -13,6 +13,7 @@ use kruise_api::pod::Pod;
 
 use super::inplace::{self, PodRules, Waits};
 use super::lifecycle::{self, State};
+use crate::plan::why;
 use crate::plan::{Action, Chain, Env, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Why};
 
 /// Pods that are written in one round: enough to keep an API server busy, and few enough that thinking about them takes no time.
@@ -123,20 +124,24 @@ impl Waiting {
         };
         let ends = self.grace_ends.unwrap_or_default();
         let until = now.checked_add(ends).unwrap_or(Timestamp::MAX);
-        say(self.grace, &|pods| Why::InGrace { pods, until });
-        say(self.containers, &|pods| Why::WaitingForContainers { pods });
-        say(self.nodes, &|pods| Why::NotScheduled { pods });
+        say(self.grace, &|pods| Why::Pods(why::Pods::InGrace { pods, until }));
+        say(self.containers, &|pods| {
+            Why::Pods(why::Pods::WaitingForContainers { pods })
+        });
+        say(self.nodes, &|pods| Why::Pods(why::Pods::NotScheduled { pods }));
         for (hook, pods) in [
             (Hook::PreUpdate, self.pre_update),
             (Hook::PostUpdate, self.post_update),
             (Hook::PreNormal, self.pre_normal),
         ] {
-            say(pods, &|pods| Why::HookWaiting { hook, pods });
+            say(pods, &|pods| Why::Pods(why::Pods::HookWaiting { hook, pods }));
         }
         for (message, name) in self.unreadable {
-            say([&*name].into_iter().collect(), &|pods| Why::Unreadable {
-                pods,
-                message: message.clone(),
+            say([&*name].into_iter().collect(), &|pods| {
+                Why::Pods(why::Pods::Unreadable {
+                    pods,
+                    message: message.clone(),
+                })
             });
         }
     }

@@ -23,7 +23,8 @@ use super::lifecycle::{self, BeforeUpdate, State, UnexpectedState};
 use super::membership::Member;
 use super::pod_change::{Guard, PodChange};
 use super::revision::{self, Revision, Revisions};
-use crate::plan::{Action, Chain, Env, Event, Outcome, Plan, PodNames, Why, Write};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Env, Event, Outcome, Plan, PodNames, Write};
 
 /// What becomes of a Pod that was chosen for an update.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +82,7 @@ impl<'u, R: PodRules> PodUpdater<'u, R> {
         }
         let state = lifecycle::state(pod);
         if let State::Other(word) = &state {
-            plan.why.push(Why::Unreadable {
+            plan.because(why::Pods::Unreadable {
                 pods: [&*pod.metadata.name].into_iter().collect(),
                 message: format!("lifecycle state {word:?}, which nobody knows"),
             });
@@ -98,7 +99,7 @@ impl<'u, R: PodRules> PodUpdater<'u, R> {
     fn refuse(&self, pod: &Pod, because: String, plan: &mut Plan) -> PodUpdate {
         let (name, revision) = (&*pod.metadata.name, self.target.revision.name());
         let failure = format!("pod {name} cannot be updated in place to revision {revision}: {because}");
-        plan.why.push(Why::NotInPlace {
+        plan.because(why::Rollout::NotInPlace {
             pods: [name].into_iter().collect(),
             because,
         });
@@ -177,7 +178,7 @@ pub fn leave_alone(candidates: &mut Vec<&Member<'_>>, last: &Outcome, now: Times
         rest.is_none()
     });
     if !left.is_empty() {
-        plan.why.push(Why::BackOff { pods: left });
+        plan.because(why::Rollout::BackOff { pods: left });
     }
 }
 

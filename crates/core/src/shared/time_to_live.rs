@@ -6,7 +6,8 @@ use kruise_api::kind::Kind;
 use kruise_api::meta::Object;
 use kruise_api::resource::Preconditions;
 
-use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target, Why};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target};
 use crate::shared::seconds::whole_seconds;
 
 /// So many seconds after a time, or never if that is further away than time goes.
@@ -24,12 +25,12 @@ pub fn delete_after_ttl(
     plan: &mut Plan,
 ) {
     let (Some(ended), Some(seconds)) = (ended, seconds) else {
-        plan.why.push(Why::Done { until: None });
+        plan.because(why::General::Done { until: None });
         return;
     };
     let end = after(ended.0, i64::from(seconds));
     if end > env.now {
-        plan.why.push(Why::Done { until: Some(end) });
+        plan.because(why::General::Done { until: Some(end) });
         plan.wake(whole_seconds(end.duration_since(env.now)));
         return;
     }

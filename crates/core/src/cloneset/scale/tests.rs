@@ -8,6 +8,7 @@ use super::super::fixtures::{PodBuilder, claim, env, from_parts, observed, pod, 
 use super::super::plan;
 use super::*;
 use crate::plan::Env;
+use crate::plan::why::{self, Why};
 use kruise_api::meta::PartialObject;
 use kruise_api::node::Node;
 
@@ -88,7 +89,9 @@ fn while_a_deletion_is_under_way_no_other_pod_is_chosen() {
     let plan = plan(&observed(&spec, &pods), &env());
     assert_eq!(deleted(&plan), [""; 0]);
     assert!(
-        plan.why.iter().any(|why| matches!(why, Why::DeletionsUnderWay { .. })),
+        plan.why
+            .iter()
+            .any(|why| matches!(why, Why::Rollout(why::Rollout::DeletionsUnderWay { .. }))),
         "{:?}",
         plan.why
     );
@@ -108,7 +111,7 @@ fn a_named_pod_that_is_not_ready_goes_at_once_and_a_ready_one_waits_for_the_budg
     let why = plan
         .why
         .iter()
-        .find(|why| matches!(why, Why::DeleteBudget { .. }))
+        .find(|why| matches!(why, Why::Rollout(why::Rollout::DeleteBudget { .. })))
         .unwrap();
     assert_eq!(
         why.to_string(),

@@ -6,6 +6,7 @@ use super::super::fixtures::{PodBuilder, env, pod, rolling};
 use super::super::{Observed, plan};
 use super::*;
 use crate::plan::Env;
+use crate::plan::why::{self, Why};
 
 fn ready(name: &str) -> PodBuilder {
     pod(name).ready().on("n")
@@ -71,11 +72,11 @@ fn pods_that_are_unavailable_at_the_new_revision_use_up_the_budget() {
     let plan = plan(&rolled(&json!({ "maxUnavailable": 1 }), &pods), &env());
     assert_eq!(updated(&plan), [""; 0]);
     assert!(
-        plan.why.contains(&Why::UpdateBudget {
+        plan.why.contains(&Why::Rollout(why::Rollout::UpdateBudget {
             allowed: 1,
             unavailable: 2,
             waiting: 3
-        }),
+        })),
         "{:?}",
         plan.why
     );
@@ -171,7 +172,9 @@ fn a_lifecycle_state_that_nobody_knows_is_an_error_on_that_pod_and_no_deletion()
             "{policy}: {status}"
         );
         assert!(
-            plan.why.iter().any(|why| matches!(why, Why::Unreadable { .. })),
+            plan.why
+                .iter()
+                .any(|why| matches!(why, Why::Pods(why::Pods::Unreadable { .. }))),
             "{:?}",
             plan.why
         );
@@ -327,7 +330,9 @@ fn a_record_nobody_can_read_is_reported_and_holds_back_only_its_pod() {
     );
     assert_eq!(updated(&plan), ["web-b"]);
     assert!(
-        plan.why.iter().any(|why| matches!(why, Why::Unreadable { .. })),
+        plan.why
+            .iter()
+            .any(|why| matches!(why, Why::Pods(why::Pods::Unreadable { .. }))),
         "{:?}",
         plan.why
     );

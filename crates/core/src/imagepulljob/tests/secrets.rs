@@ -6,6 +6,7 @@ use kruise_api::nodeimage::v1beta1::NodeImage;
 use kruise_api::secret::Secret;
 
 use super::*;
+use crate::plan::why::{self, Why};
 
 const DOCKER: &str = "kubernetes.io/dockerconfigjson";
 
@@ -17,9 +18,9 @@ fn given_secrets_then_one_copy_is_shared_kept_up_to_date_and_goes_with_the_last_
         json!({"metadata": {"name": "login", "namespace": "shop"}, "type": DOCKER, "data": {"a": "MQ=="}}),
     );
     let plan = world.round();
-    assert!(plan.why.contains(&Why::SecretMissing {
+    assert!(plan.why.contains(&Why::Images(why::Images::SecretMissing {
         secret: "missing".to_owned()
-    }));
+    })));
     let copy = |world: &World| {
         let copies: Vec<Value> = world
             .cluster
@@ -123,7 +124,10 @@ fn given_secrets_that_are_not_for_a_registry_then_they_are_never_copied() {
     assert_eq!(sources, ["shop/new", "shop/old"]);
     for secret in ["opaque", "tls", "untyped"] {
         let secret = secret.to_owned();
-        assert!(plan.why.contains(&Why::SecretNotForRegistry { secret }));
+        assert!(
+            plan.why
+                .contains(&Why::Images(why::Images::SecretNotForRegistry { secret }))
+        );
     }
     assert!(world.tag(0)["tag"].is_string(), "the job goes on without them");
 }
