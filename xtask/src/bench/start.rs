@@ -77,8 +77,8 @@ async fn one(arena: &Arena, contender: &Contender, pods: usize, chapter: &mut Ch
     sleep(SETTLE).await;
     let settled = manager.memory()? / MEGABYTE;
     let goal = match pods {
-        0 => Some(20.0),
-        10_000 => Some(40.0),
+        0 => Some(24.0),
+        10_000 => Some(45.0),
         _ => None,
     };
     note("memory, settled", settled, "MB", goal);
@@ -111,7 +111,7 @@ fn growth(subject: Subject, chapter: &mut Chapter) {
     };
     if many > few {
         let each = (large - small) * MEGABYTE / (many - few);
-        chapter.note(subject, "memory per Pod", each, "bytes", Some(Goal::AtMost(1536.0)));
+        chapter.note(subject, "memory per Pod", each, "bytes", Some(Goal::AtMost(1229.0)));
     }
 }
 
