@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 mod deciding;
 mod records;
 mod resizing;
+mod starting;
 mod updating;
 
 fn gates() -> Gates {
