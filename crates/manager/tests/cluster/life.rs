@@ -72,7 +72,7 @@ fn given_what_the_chart_installs_then_a_manager_with_the_charts_rights_does_its_
         eventually(PATIENCE, "there is nothing more to do", || async {
             let (code, body) = replica.plan(&path).await.ok_or_else(|| NotYet::new("no answer"))?;
             let plan: Value = serde_json::from_str(&body).unwrap_or_default();
-            (code == 200 && plan["pod-readiness-controller"] == json!({"patchStatus": null}))
+            (code == 200 && plan["pod-readiness-controller"] == json!({}))
                 .then_some(())
                 .ok_or_else(|| NotYet::new(body))
         })

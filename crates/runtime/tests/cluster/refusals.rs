@@ -313,6 +313,11 @@ fn given_a_quota_then_a_slow_start_makes_what_fits_and_does_not_try_the_rest() {
         let failure = done.failure().expect("the quota");
         assert_eq!(failure.class(), Class::Denied);
         assert!(failure.to_string().contains("exceeded quota"), "{failure}");
-        assert_eq!((done.tried.len(), done.left), (7, 93), "one, two, four, and no more");
+        let tried = done.tried.len();
+        assert!(
+            (6..=11).contains(&tried),
+            "{tried} tried: at most one more for each that was made"
+        );
+        assert_eq!(tried + done.left, 100);
     });
 }
