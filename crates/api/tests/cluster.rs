@@ -45,13 +45,13 @@ impl Kubectl {
 
     fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
             output.status.success(),
-            "kubectl {args:?}: {said}{}",
+            "kubectl {args:?}: {text}{}",
             String::from_utf8_lossy(&output.stderr)
         );
-        said
+        text
     }
 
     fn refused(&self, args: &[&str]) -> String {
@@ -366,8 +366,8 @@ fn given_what_the_contract_forbids_when_created_then_the_field_is_named() {
                 "spec.protectOperations[0]: Unsupported value: \"WALK\"",
             ),
         ] {
-            let said = kubectl.create_refused(&object);
-            assert!(said.contains(path), "{path} is not in: {said}");
+            let text = kubectl.create_refused(&object);
+            assert!(text.contains(path), "{path} is not in: {text}");
         }
         // The older version knows neither minimum nor enum, and an empty word is one of UnitedDeployment's own.
         kubectl.create(&recreate("v1alpha1", json!({"minStartedSeconds": -1})));

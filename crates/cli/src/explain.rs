@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use tokio::time::timeout;
 
-/// How much could be told.
+/// How much of what was asked for could be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Completeness {
     All,
     WithoutManager,
     /// What was asked for was not done, or not everywhere.
     Failed,
 }
 
-pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Told> {
+pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Completeness> {
     let name = object::read(&args.object)?;
     let (client, namespace) = connect(connection).await?;
     let set = timeout(connection.request_timeout, get(&client, &namespace, name)).await;
@@ -34,7 +34,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Told>
         Output::Text => Explanation {
             object: format!("{} {namespace}/{name}", CloneSet::KIND),
             summary: object::summary(&set),
-            told: object::told(&set),
+            description: object::describe(&set),
             plans: answer
                 .as_ref()
                 .map(|answer| &answer.plans)
@@ -51,9 +51,9 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Told>
             _ => Err(error),
         })?;
     Ok(if answer.is_ok() {
-        Told::All
+        Completeness::All
     } else {
-        Told::WithoutManager
+        Completeness::WithoutManager
     })
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Followed<K> {
 
 /// How far an object is.
 pub(crate) struct Progress {
-    /// For people; told when it is another than before.
+    /// For people; shown when it is another than before.
     pub(crate) line: String,
     /// Whether it is done.
     pub(crate) is_done: bool,
@@ -69,15 +69,15 @@ where
 
     /// Tells each change until the object is done, and returns it then.
     pub(crate) async fn until_done(&self, progress: impl Fn(&K) -> Progress) -> Result<K> {
-        let (mut told, mut unanswered) = (String::new(), 0);
+        let (mut shown, mut unanswered) = (String::new(), 0);
         loop {
             match timeout(self.deadline, self.api.get(&self.name)).await {
                 Ok(Ok(object)) => {
                     unanswered = 0;
                     let now = progress(&object);
-                    if !now.line.is_empty() && now.line != told {
+                    if !now.line.is_empty() && now.line != shown {
                         say(&now.line)?;
-                        told = now.line;
+                        shown = now.line;
                     }
                     if now.is_done {
                         return Ok(object);

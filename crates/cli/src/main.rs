@@ -17,7 +17,7 @@ mod text;
 
 use args::{Args, Command};
 use clap::Parser as _;
-use explain::Told;
+use explain::Completeness;
 use std::process::ExitCode;
 
 /// What the manager knows is missing in the answer.
@@ -26,17 +26,17 @@ const INCOMPLETE: u8 = 3;
 fn main() -> ExitCode {
     let args = Args::parse();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let told = runtime
+    let done = runtime
         .map_err(anyhow::Error::from)
         .and_then(|runtime| match &args.command {
             Command::Explain(explain) => runtime.block_on(explain::run(&args.connection, explain)),
             Command::Restart(restart) => runtime.block_on(restart::run(&args.connection, restart)),
             Command::Pull(pull) => runtime.block_on(pull::run(&args.connection, pull)),
         });
-    match told {
-        Ok(Told::All) => ExitCode::SUCCESS,
-        Ok(Told::Failed) => ExitCode::FAILURE,
-        Ok(Told::WithoutManager) => ExitCode::from(INCOMPLETE),
+    match done {
+        Ok(Completeness::All) => ExitCode::SUCCESS,
+        Ok(Completeness::Failed) => ExitCode::FAILURE,
+        Ok(Completeness::WithoutManager) => ExitCode::from(INCOMPLETE),
         Err(error) => {
             eprintln!("Error: {}", text::visible_lines(&format!("{error:#}")));
             ExitCode::FAILURE

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn times_are_told_in_the_unit_that_fits() {
         let now = Timestamp::from_second(100_000).unwrap();
-        for (seconds, told) in [
+        for (seconds, expected) in [
             (0, "0s ago"),
             (119, "119s ago"),
             (121, "2m ago"),
@@ -223,7 +223,7 @@ mod tests {
             (-5, "0s ago"),
         ] {
             let then = Timestamp::from_second(100_000 - seconds).unwrap();
-            assert_eq!(ago(then, now), told);
+            assert_eq!(ago(then, now), expected);
         }
     }
 }

@@ -30,7 +30,7 @@ fn unknown(why: &Value) -> String {
 
 /// What is done next, in order.
 pub(crate) fn steps(plan: &Value) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     for step in list(&plan["actions"]) {
         let chains = list(&step["chains"]);
         let writes = chains
@@ -44,15 +44,15 @@ pub(crate) fn steps(plan: &Value) -> Vec<String> {
                 None => groups.push((verb, vec![name])),
             }
         }
-        told.extend(groups.iter().map(|(verb, names)| format!("{verb} {}", named(names))));
+        sentences.extend(groups.iter().map(|(verb, names)| format!("{verb} {}", named(names))));
     }
     if plan["status"].is_object() {
-        told.push("write the status".to_owned());
+        sentences.push("write the status".to_owned());
     }
     if let Some(after) = plan["wakeAfter"].as_str() {
-        told.push(format!("look again after {after}"));
+        sentences.push(format!("look again after {after}"));
     }
-    told
+    sentences
 }
 
 fn verb(action: &Value) -> String {

@@ -26,39 +26,39 @@ pub(crate) fn read(words: &[String]) -> Result<&str> {
     Ok(name)
 }
 
-/// What the status and the spec of a CloneSet tell, a sentence each.
-pub(crate) fn told(set: &CloneSet) -> Vec<String> {
-    let mut told = Vec::new();
+/// Returns what the status and the spec of a CloneSet say, a sentence each.
+pub(crate) fn describe(set: &CloneSet) -> Vec<String> {
+    let mut sentences = Vec::new();
     if set.metadata.deletion_timestamp.is_some() {
-        told.push("It is being deleted.".to_owned());
+        sentences.push("It is being deleted.".to_owned());
     }
     let Some(status) = &set.status else {
-        told.push("It has no status: no manager has looked at it yet.".to_owned());
-        return told;
+        sentences.push("It has no status: no manager has looked at it yet.".to_owned());
+        return sentences;
     };
     let seen = set.metadata.generation.unwrap_or_default();
     if status.observed_generation < seen {
-        told.push(format!(
+        sentences.push(format!(
             "The status is about generation {} of the spec, which is at {seen}: the last change was not looked at yet.",
             status.observed_generation
         ));
     }
     let wanted = set.spec.replicas.unwrap_or(1);
     if status.replicas != wanted {
-        told.push(format!("There are {} Pods, {wanted} are wanted.", status.replicas));
+        sentences.push(format!("There are {} Pods, {wanted} are wanted.", status.replicas));
     }
     if status.ready_replicas < status.replicas {
         let count = status.replicas - status.ready_replicas;
-        told.push(format!("{count} of {} Pods are not ready.", status.replicas));
+        sentences.push(format!("{count} of {} Pods are not ready.", status.replicas));
     } else if status.available_replicas < status.ready_replicas {
         let count = status.ready_replicas - status.available_replicas;
-        told.push(format!("{count} ready Pods do not count as available yet."));
+        sentences.push(format!("{count} ready Pods do not count as available yet."));
     }
     let rolling = set.spec.update_strategy.rolling_update.as_ref();
     if status.updated_replicas < wanted {
         let count = wanted - status.updated_replicas;
         let expected = status.expected_updated_replicas;
-        told.push(match rolling {
+        sentences.push(match rolling {
             None => format!(
                 "{count} Pods are not at the update revision; type OnDelete updates them when they are deleted."
             ),
@@ -82,12 +82,12 @@ pub(crate) fn told(set: &CloneSet) -> Vec<String> {
         } else {
             format!(": {}", condition.message)
         };
-        told.push(format!(
+        sentences.push(format!(
             "Condition {} is {}{reason}{message}",
             condition.type_, condition.status
         ));
     }
-    told
+    sentences
 }
 
 /// How far it is, in one line.
@@ -131,8 +131,8 @@ mod tests {
             ("cloneset a/b", "is not a name"),
             ("cloneset/", "is not a name"),
         ] {
-            let told = read(&words(text)).unwrap_err().to_string();
-            assert!(told.contains(error), "{text}: {told}");
+            let error_text = read(&words(text)).unwrap_err().to_string();
+            assert!(error_text.contains(error), "{text}: {error_text}");
         }
     }
 
@@ -186,13 +186,13 @@ mod tests {
                 vec!["3 Pods are not at the update revision; type OnDelete updates them when they are deleted."],
             ),
         ] {
-            assert_eq!(told(&set(&spec, &status)), expected);
+            assert_eq!(describe(&set(&spec, &status)), expected);
         }
         let mut old = counts(5, 5, 5, 5, 5);
         old["observedGeneration"] = json!(2);
         old["conditions"] = json!([{"type": "FailedScale", "status": "True", "message": "quota"}, {"type": "Progressing", "status": "False", "reason": "X"}]);
         assert_eq!(
-            told(&set(&rolling(false), &old)),
+            describe(&set(&rolling(false), &old)),
             [
                 "The status is about generation 2 of the spec, which is at 3: the last change was not looked at yet.",
                 "Condition FailedScale is True: quota",
@@ -200,7 +200,10 @@ mod tests {
             ]
         );
         let nothing = set(&rolling(false), &Value::Null);
-        assert_eq!(told(&nothing), ["It has no status: no manager has looked at it yet."]);
+        assert_eq!(
+            describe(&nothing),
+            ["It has no status: no manager has looked at it yet."]
+        );
         assert_eq!(summary(&nothing), "no status yet");
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     args::{Connection, Pull},
     connect::connect,
-    explain::Told,
+    explain::Completeness,
     follow::{Followed, Progress, say, seconds},
 };
 use anyhow::Result;
@@ -20,11 +20,11 @@ use kruise_api::{
 /// Seconds that a job is kept after its end, for those who want to look.
 const KEPT_SECONDS: i32 = 600;
 
-pub(crate) async fn run(connection: &Connection, args: &Pull) -> Result<Told> {
+pub(crate) async fn run(connection: &Connection, args: &Pull) -> Result<Completeness> {
     let (client, namespace) = connect(connection).await?;
     let followed = Followed::make(&client, &namespace, &job(args), connection).await?;
     if args.no_wait {
-        return Ok(Told::All);
+        return Ok(Completeness::All);
     }
     let done = followed.until_done(|job| progress(job.status.as_ref())).await?;
     let status = done.status.unwrap_or_default();
@@ -32,10 +32,10 @@ pub(crate) async fn run(connection: &Connection, args: &Pull) -> Result<Told> {
         say("no node was chosen; a node has to be ready for half a minute, and its daemon has to run")?;
     }
     if status.failed == 0 {
-        return Ok(Told::All);
+        return Ok(Completeness::All);
     }
     say(&format!("failed on {}", status.failed_nodes.join(", ")))?;
-    Ok(Told::Failed)
+    Ok(Completeness::Failed)
 }
 
 fn job(args: &Pull) -> ImagePullJob {
@@ -141,9 +141,9 @@ mod tests {
         let done = status(
             json!({"desired": 1, "active": 0, "succeeded": 1, "failed": 0, "message": "job has completed", "completionTime": "2026-01-01T00:00:00Z"}),
         );
-        let told = progress(Some(&done));
+        let shown = progress(Some(&done));
         assert_eq!(
-            (told.line.as_str(), told.is_done),
+            (shown.line.as_str(), shown.is_done),
             ("job has completed: 1 of 1 nodes have it, 0 pull, 0 failed", true)
         );
         assert!(!progress(None).is_done);

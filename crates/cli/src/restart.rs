@@ -3,7 +3,7 @@
 use crate::{
     args::{Connection, Restart},
     connect::connect,
-    explain::Told,
+    explain::Completeness,
     follow::{Followed, Progress, seconds},
 };
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 /// Seconds that a request is kept after its end, for those who want to look.
 const KEPT_SECONDS: i32 = 600;
 
-pub(crate) async fn run(connection: &Connection, args: &Restart) -> Result<Told> {
+pub(crate) async fn run(connection: &Connection, args: &Restart) -> Result<Completeness> {
     let pod = pod_name(&args.pod)?;
     let (client, namespace) = connect(connection).await?;
     let containers = if args.containers.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) async fn run(connection: &Connection, args: &Restart) -> Result<Told>
     let request = request(pod, &containers, args);
     let followed = Followed::make(&client, &namespace, &request, connection).await?;
     if args.no_wait {
-        return Ok(Told::All);
+        return Ok(Completeness::All);
     }
     let done = followed.until_done(|request| progress(request.status.as_ref())).await?;
     let status = done.status.unwrap_or_default();
@@ -41,7 +41,7 @@ pub(crate) async fn run(connection: &Connection, args: &Restart) -> Result<Told>
             .container_recreate_states
             .iter()
             .all(|state| state.phase == RecreatePhase::Succeeded);
-    Ok(if all { Told::All } else { Told::Failed })
+    Ok(if all { Completeness::All } else { Completeness::Failed })
 }
 
 fn pod_name(text: &str) -> Result<&str> {
@@ -106,7 +106,7 @@ fn progress(status: Option<&ContainerRecreateRequestStatus>) -> Progress {
             is_done: false,
         };
     };
-    let told = status.container_recreate_states.iter().map(|state| {
+    let states = status.container_recreate_states.iter().map(|state| {
         let message = if state.message.is_empty() {
             String::new()
         } else {
@@ -114,7 +114,7 @@ fn progress(status: Option<&ContainerRecreateRequestStatus>) -> Progress {
         };
         format!("{}: {}{message}", state.name, state.phase)
     });
-    let mut line = told.collect::<Vec<_>>().join(", ");
+    let mut line = states.collect::<Vec<_>>().join(", ");
     let is_done = status.completion_time.is_some();
     if line.is_empty() {
         line = status.phase.to_string();
@@ -138,12 +138,12 @@ mod tests {
         for text in ["web-0", "pod/web-0", "pods/web-0", "po/web-0"] {
             assert_eq!(pod_name(text).unwrap(), "web-0");
         }
-        for (text, told) in [
+        for (text, error) in [
             ("cloneset/web", "cloneset cannot be restarted"),
             ("pod/", "is not the name"),
             ("pod/a/b", "is not the name"),
         ] {
-            assert!(pod_name(text).unwrap_err().to_string().contains(told), "{text}");
+            assert!(pod_name(text).unwrap_err().to_string().contains(error), "{text}");
         }
     }
 
@@ -168,8 +168,8 @@ mod tests {
             ),
         ] {
             let status: ContainerRecreateRequestStatus = serde_json::from_value(status).unwrap();
-            let told = progress(Some(&status));
-            assert_eq!((told.line.as_str(), told.is_done), (line, is_done));
+            let shown = progress(Some(&status));
+            assert_eq!((shown.line.as_str(), shown.is_done), (line, is_done));
         }
         assert!(!progress(None).is_done);
     }

@@ -33,7 +33,7 @@ pub(crate) struct Explanation<'a> {
     pub(crate) object: String,
     pub(crate) summary: String,
     /// What the object says of itself.
-    pub(crate) told: Vec<String>,
+    pub(crate) description: Vec<String>,
     /// The plans of the manager, or why there are none.
     pub(crate) plans: Result<&'a Value, String>,
     pub(crate) by: &'a str,
@@ -46,7 +46,7 @@ impl Explanation<'_> {
             Err(reason) => {
                 text.push_str("\nThe manager cannot be asked, so this is only what the object says of itself.\n");
                 text.push_str(&format!("  {}\n", visible_lines(reason)));
-                paragraph(&mut text, "Status", &self.told, "Nothing is left to do.");
+                paragraph(&mut text, "Status", &self.description, "Nothing is left to do.");
             }
             Ok(plans) => {
                 let plans = plans.as_object();
@@ -89,7 +89,7 @@ mod tests {
         Explanation {
             object: "CloneSet shop/web".into(),
             summary: "5 wanted".into(),
-            told: vec!["1 of 5 Pods are not ready.".into()],
+            description: vec!["1 of 5 Pods are not ready.".into()],
             plans,
             by: "Pod kruise-system/m-1",
         }
@@ -110,13 +110,13 @@ mod tests {
 
     #[test]
     fn given_control_characters_then_they_are_shown_and_do_nothing() {
-        let told = |text: &str| {
+        let shown = |text: &str| {
             let mut all = String::new();
             paragraph(&mut all, "Status", &[text.to_owned()], "");
             all
         };
         assert_eq!(
-            told("a\u{1b}[2Jb\r\nc\u{9b}d"),
+            shown("a\u{1b}[2Jb\r\nc\u{9b}d"),
             "\nStatus:\n  - a\\u001b[2Jb\\u000d\\u000ac\\u009bd\n"
         );
         assert_eq!(visible_lines("a\nb\u{7}"), "a\nb\\u0007");

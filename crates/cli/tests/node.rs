@@ -16,7 +16,7 @@ use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Exit code and everything that was said.
+/// Exit code and everything that was printed.
 async fn plugin(space: &FreshNamespace, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(PathBuf::from(env!("CARGO_BIN_EXE_kubectl-kruise")));
     command
@@ -26,15 +26,15 @@ async fn plugin(space: &FreshNamespace, args: &[&str]) -> (Option<i32>, String) 
     let output = tokio::task::spawn_blocking(move || command.output().unwrap())
         .await
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(said).unwrap())
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
 }
 
 fn tells(outcome: &(Option<i32>, String), code: i32, parts: &[&str]) {
-    let (ended, said) = outcome;
-    assert_eq!(*ended, Some(code), "{said}");
+    let (ended, text) = outcome;
+    assert_eq!(*ended, Some(code), "{text}");
     for part in parts {
-        assert!(said.contains(part), "{part:?} is not in\n{said}");
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
 }
 

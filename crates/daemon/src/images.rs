@@ -7,7 +7,7 @@
 //! - A tag that is no longer asked for, or is asked for anew, ends the pull that is under way.
 //! - Success is an event on the NodeImage. Failure is one on the NodeImage and on every job that asked for the image.
 //!
-//! One task owns all of this; workers tell it how they are.
+//! One task owns all of this; workers send it their progress.
 
 mod default_keys;
 mod keyring;
@@ -73,8 +73,8 @@ pub(crate) struct Puller {
     tags: BTreeMap<ImageKey, Tag>,
     /// Whose tags these are: another NodeImage of the same name begins anew.
     uid: String,
-    tell: mpsc::UnboundedSender<Told>,
-    told: mpsc::UnboundedReceiver<Told>,
+    report_progress: mpsc::UnboundedSender<Progress>,
+    progress: mpsc::UnboundedReceiver<Progress>,
     reports: Bucket,
     failures: u32,
     last: Option<Reported>,
@@ -94,8 +94,8 @@ impl Drop for Tag {
     }
 }
 
-/// What a worker tells.
-struct Told {
+/// How far a worker is.
+struct Progress {
     key: ImageKey,
     status: ImageTagStatus,
 }
@@ -112,7 +112,7 @@ struct Reported {
 impl Puller {
     pub(crate) fn new(platform: &Platform, images: Store<NodeImage>, flags: &Flags) -> Self {
         let plugins = Plugins::read(Path::new(&flags.plugin_config_file), Path::new(&flags.plugin_bin_dir));
-        let (tell, told) = mpsc::unbounded_channel();
+        let (report_progress, progress) = mpsc::unbounded_channel();
         let most = usize::try_from(flags.max_workers_for_pull_image).unwrap_or(0);
         Self {
             node: platform.node().to_owned(),
@@ -127,8 +127,8 @@ impl Puller {
             slots: (most > 0).then(|| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))),
             tags: BTreeMap::new(),
             uid: String::new(),
-            tell,
-            told,
+            report_progress,
+            progress,
             reports: Bucket::new(1.0 / BETWEEN_REPORTS.as_secs_f64(), REPORTS_AT_ONCE),
             failures: 0,
             last: None,
@@ -151,23 +151,23 @@ impl Puller {
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 () = changed.notified() => {}
-                Some(told) = self.told.recv() => self.hear(told),
+                Some(progress) = self.progress.recv() => self.on_progress(progress),
                 () = tokio::time::sleep(pause) => {}
             }
-            while let Ok(told) = self.told.try_recv() {
-                self.hear(told);
+            while let Ok(progress) = self.progress.try_recv() {
+                self.on_progress(progress);
             }
         }
     }
 
-    fn hear(&mut self, told: Told) {
-        let Some(tag) = self.tags.get_mut(&told.key) else {
+    fn on_progress(&mut self, progress: Progress) {
+        let Some(tag) = self.tags.get_mut(&progress.key) else {
             return;
         };
         // What an ended worker still said is of no interest.
-        if tag.known.working && tag.known.status.version == told.status.version {
-            tag.known.working = told.status.completion_time.is_none();
-            tag.known.status = told.status;
+        if tag.known.working && tag.known.status.version == progress.status.version {
+            tag.known.working = progress.status.completion_time.is_none();
+            tag.known.status = progress.status;
         }
     }
 
@@ -241,10 +241,10 @@ impl Puller {
 
     /// A worker for one tag.
     fn begin(&self, image: &NodeImage, task: Task) -> AbortHandle {
-        let (context, slots, tell, recorder) = (
+        let (context, slots, report_progress, recorder) = (
             self.context.clone(),
             self.slots.clone(),
-            self.tell.clone(),
+            self.report_progress.clone(),
             self.recorder.clone(),
         );
         let about = about(self.images.resource(), image);
@@ -257,8 +257,8 @@ impl Puller {
             };
             let begun = pull::begun(&task.asked, Timestamp::now());
             let status = begun.clone();
-            if tell
-                .send(Told {
+            if report_progress
+                .send(Progress {
                     key: key.clone(),
                     status,
                 })
@@ -271,7 +271,7 @@ impl Puller {
             let result = pulled.unwrap_or_else(|_| Err("the pull failed within the daemon, see its log".to_owned()));
             announce(&recorder, &about, &task, &result);
             let status = pull::ended(begun, result, Timestamp::now());
-            let _ = tell.send(Told { key, status });
+            let _ = report_progress.send(Progress { key, status });
         };
         tokio::spawn(work).abort_handle()
     }

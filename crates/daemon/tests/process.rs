@@ -34,8 +34,8 @@ async fn given_an_api_server_then_it_is_healthy_shows_metrics_and_ends_with_zero
     assert!(text.contains("process_resident_memory_bytes "), "{text}");
     get_until(pprof, "/debug/pprof/", 200);
     daemon.signal("TERM");
-    let (status, said) = daemon.ends().await;
-    assert_eq!(status.code(), Some(0), "{said}");
+    let (status, text) = daemon.ends().await;
+    assert_eq!(status.code(), Some(0), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,11 +59,11 @@ async fn given_no_container_runtime_then_it_ends_with_one_and_says_where_it_look
     let config = kubeconfig(place.path(), api_server().await);
     let socket = format!("--socket-file={}/nothing.sock", place.path().display());
     let args = [&ANYWHERE[..], &[&socket]].concat();
-    let (code, said) = refusal(PROGRAM, &args, &[NODE, ("KUBECONFIG", &config)]).await;
-    assert_eq!(code, 1, "{said}");
+    let (code, text) = refusal(PROGRAM, &args, &[NODE, ("KUBECONFIG", &config)]).await;
+    assert_eq!(code, 1, "{text}");
     assert!(
-        said.contains("not found container runtime sock") && said.contains("nothing.sock"),
-        "{said}"
+        text.contains("not found container runtime sock") && text.contains("nothing.sock"),
+        "{text}"
     );
 }
 
@@ -73,9 +73,9 @@ async fn given_a_port_in_use_then_it_ends_with_one_also_for_the_profiler() {
     let address = taken.local_addr().expect("address");
     for flag in ["--addr", "--pprof-addr"] {
         let given = format!("{flag}={address}");
-        let (code, said) = refusal(PROGRAM, &[&ANYWHERE[..], &[&given]].concat(), &[NODE]).await;
-        assert_eq!(code, 1, "{said}");
-        assert!(said.contains(&given) && said.contains("already in use"), "{said}");
+        let (code, text) = refusal(PROGRAM, &[&ANYWHERE[..], &[&given]].concat(), &[NODE]).await;
+        assert_eq!(code, 1, "{text}");
+        assert!(text.contains(&given) && text.contains("already in use"), "{text}");
     }
 }
 
@@ -96,8 +96,8 @@ async fn given_what_makes_no_sense_then_it_does_not_start() {
         (&ANYWHERE, &[NODE], 1, "set KUBECONFIG or give --kubeconfig"),
     ];
     for (args, variables, expected, part) in table {
-        let (code, said) = refusal(PROGRAM, args, variables).await;
-        assert_eq!(code, expected, "{args:?} {said}");
-        assert!(said.contains(part), "{args:?} {said}");
+        let (code, text) = refusal(PROGRAM, args, variables).await;
+        assert_eq!(code, expected, "{args:?} {text}");
+        assert!(text.contains(part), "{args:?} {text}");
     }
 }

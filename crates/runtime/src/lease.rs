@@ -156,7 +156,7 @@ impl Lease {
             }
             tokio::select! {
                 () = sleep_until(next_look) => {}
-                Some(lease) = news.next() => self.hear(lease),
+                Some(lease) = news.next() => self.on_event(lease),
             }
         }
     }
@@ -313,7 +313,7 @@ impl Lease {
         records.boxed()
     }
 
-    fn hear(&mut self, record: Record) {
+    fn on_event(&mut self, record: Record) {
         let now = Instant::now();
         self.heard = Some(now);
         let there = !record.metadata.uid.is_empty();

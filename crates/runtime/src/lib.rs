@@ -29,8 +29,8 @@
 //! let options = || WriterOptions::new("kruise-manager");
 //! let telling = Writer::new(client.clone(), Leadership::always(), options(), writes.clone());
 //! let (recorder, telling) = events::recorder(telling, "kruise-manager", "", &registry)?;
-//! let told = stop.clone();
-//! tasks.spawn("events", async move { Ok::<_, String>(telling.run(told).await) });
+//! let stopping = stop.clone();
+//! tasks.spawn("events", async move { Ok::<_, String>(telling.run(stopping).await) });
 //!
 //! // The lease has connections of its own.
 //! let which = LeaseOptions::new("kruise-manager", "kruise-system", "kruise-manager");

@@ -32,13 +32,16 @@ async fn answer<K: WholeKind + Clone + Debug>(api: &Api<K>, name: &str, status: 
     api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-fn said(output: &Output, code: i32, lines: &[&str]) {
+fn expect(output: &Output, code: i32, lines: &[&str]) {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
     for line in lines {
         assert!(
-            stdout.lines().chain(stderr.lines()).any(|said| said.contains(line)),
+            stdout
+                .lines()
+                .chain(stderr.lines())
+                .any(|printed| printed.contains(line)),
             "{line:?} is not in\n{stdout}{stderr}"
         );
     }
@@ -56,7 +59,7 @@ fn given_a_pod_then_restart_makes_a_request_and_follows_it_to_its_end() {
             .await
             .unwrap();
         let requests: Api<ContainerRecreateRequest> = stage.namespace.api();
-        let told = async {
+        let played = async {
             let request = made(&requests).await;
             let name = request.name_any();
             assert!(name.starts_with("web-"));
@@ -87,10 +90,10 @@ fn given_a_pod_then_restart_makes_a_request_and_follows_it_to_its_end() {
             .await;
         };
         let words = ["restart", "pod/web", "--ordered", "--unready", "2s"];
-        let (output, ()) = tokio::join!(stage.kruise(&words), told);
-        said(&output, 1, &["created", "done: main: Succeeded, side: Failed"]);
+        let (output, ()) = tokio::join!(stage.kruise(&words), played);
+        expect(&output, 1, &["created", "done: main: Succeeded, side: Failed"]);
         let gone = stage.kruise(&["restart", "pod/other"]).await;
-        said(&gone, 1, &["pods \"other\" not found"]);
+        expect(&gone, 1, &["pods \"other\" not found"]);
     });
 }
 
@@ -99,7 +102,7 @@ fn given_nodes_then_pull_makes_a_job_and_names_those_that_failed() {
     run_test(Duration::from_mins(2), async {
         let stage = Stage::with_kind("pull", "imagepulljobs").await;
         let jobs: Api<ImagePullJob> = stage.namespace.api();
-        let told = async {
+        let played = async {
             let job = made(&jobs).await;
             assert_eq!(job.spec.selector.as_ref().unwrap().names, ["a", "b"]);
             let status = json!({
@@ -108,8 +111,8 @@ fn given_nodes_then_pull_makes_a_job_and_names_those_that_failed() {
             });
             answer(&jobs, &job.name_any(), status).await;
         };
-        let (output, ()) = tokio::join!(stage.kruise(&["pull", "nginx:1", "--nodes", "a,b"]), told);
-        said(
+        let (output, ()) = tokio::join!(stage.kruise(&["pull", "nginx:1", "--nodes", "a,b"]), played);
+        expect(
             &output,
             1,
             &[
@@ -119,6 +122,6 @@ fn given_nodes_then_pull_makes_a_job_and_names_those_that_failed() {
             ],
         );
         let begun = stage.kruise(&["pull", "nginx:1", "--no-wait"]).await;
-        said(&begun, 0, &["created"]);
+        expect(&begun, 0, &["created"]);
     });
 }

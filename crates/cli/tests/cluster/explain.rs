@@ -24,13 +24,13 @@ fn plans() -> Value {
     }})
 }
 
-fn said(output: &Output) -> (Option<i32>, String, String) {
+fn texts(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 fn expect(output: &Output, code: i32, parts: &[&str]) {
-    let (status, stdout, stderr) = said(output);
+    let (status, stdout, stderr) = texts(output);
     assert_eq!(status, Some(code), "{stdout}{stderr}");
     for part in parts {
         assert!(
@@ -48,7 +48,7 @@ fn given_a_manager_then_its_plan_is_told() {
         let endpoint = DebugEndpoint::start(path, "200 OK", plans().to_string()).await;
         let [partition, recreating] = why().map(|why| format!("  - {why}\n"));
         assert!(recreating.contains("spec.containers[0].env"), "the field is named");
-        let told = [
+        let lines = [
             "5 wanted, 5 there, 2 updated",
             &partition,
             &recreating,
@@ -57,7 +57,7 @@ fn given_a_manager_then_its_plan_is_told() {
 
         let url = format!("http://127.0.0.1:{}", endpoint.port);
         let direct = stage.explain(&["cloneset", "web", "--manager", &url]).await;
-        expect(&direct, 0, &told);
+        expect(&direct, 0, &lines);
 
         let json = stage.explain(&["clone/web", "--manager", &url, "-o", "json"]).await;
         let json: Value = serde_json::from_slice(&json.stdout).unwrap();

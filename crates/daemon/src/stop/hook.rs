@@ -99,14 +99,14 @@ impl Hook {
                 if ended.exit_code == 0 {
                     return Ok(());
                 }
-                let said = if ended.stderr.is_empty() {
+                let output = if ended.stderr.is_empty() {
                     ended.stdout
                 } else {
                     ended.stderr
                 };
-                let said: String = String::from_utf8_lossy(&said).trim().chars().take(500).collect();
+                let output: String = String::from_utf8_lossy(&output).trim().chars().take(500).collect();
                 Err(format!(
-                    "command '{}' exited with {}: {said}",
+                    "command '{}' exited with {}: {output}",
                     command.join(" "),
                     ended.exit_code
                 ))

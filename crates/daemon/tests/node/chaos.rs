@@ -161,9 +161,9 @@ fn given_parts_of_the_nodes_are_killed_at_any_moment_then_images_are_pulled_and_
             node.daemon().await;
         }
         eventually(PATIENCE, "all nodes are ready", || async {
-            let said = kubectl(&["get", "nodes", "--no-headers"]);
-            let ready = said.lines().filter(|line| line.contains(" Ready ")).count();
-            (ready == nodes.len()).then_some(()).ok_or_else(|| NotYet::new(said))
+            let text = kubectl(&["get", "nodes", "--no-headers"]);
+            let ready = text.lines().filter(|line| line.contains(" Ready ")).count();
+            (ready == nodes.len()).then_some(()).ok_or_else(|| NotYet::new(text))
         })
         .await;
         works_again(&first, &nodes, &registry).await;

@@ -107,12 +107,12 @@ fn given_jobs_then_the_nodes_they_choose_have_the_images_or_are_named_as_failed(
         let of_the_job = ListParams::default().fields("involvedObject.name=absent,reason=PullImageFailed");
         eventually(PATIENCE, "an event says why", || async {
             let found = events.list(&of_the_job).await?.items;
-            let said = found.iter().filter_map(|event| event.message.as_deref());
-            let said: Vec<&str> = said.collect();
-            if said.iter().any(|message| message.contains("not found")) {
+            let messages = found.iter().filter_map(|event| event.message.as_deref());
+            let messages: Vec<&str> = messages.collect();
+            if messages.iter().any(|message| message.contains("not found")) {
                 Ok(())
             } else {
-                Err(NotYet::new(format!("{said:?}")))
+                Err(NotYet::new(format!("{messages:?}")))
             }
         })
         .await;

@@ -20,21 +20,21 @@ use super::world::{Node, PATIENCE, becomes, is_ready, kubectl, restarts};
 
 const DEADLINE: Duration = Duration::from_mins(6);
 /// Says when it starts and when it is asked to end.
-const TELL: &str = r#"echo "$WHO starts" >> /told/all; trap 'echo "$WHO ends" >> /told/all; exit 0' TERM; while true; do sleep 0.1; done"#;
+const WRITE_LOG: &str = r#"echo "$WHO starts" >> /log/all; trap 'echo "$WHO ends" >> /log/all; exit 0' TERM; while true; do sleep 0.1; done"#;
 /// Answers one request after the other and notes them.
-const LISTEN: &str = r#"read line; echo "asked for $line" >> /told/all; while read rest && [ ${#rest} -gt 1 ]; do :; done; printf 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'"#;
+const LISTEN: &str = r#"read line; echo "asked for $line" >> /log/all; while read rest && [ ${#rest} -gt 1 ]; do :; done; printf 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'"#;
 
 pub(super) fn container(name: &str) -> Value {
     json!({
-        "name": name, "image": "busybox:1.36", "command": ["sh", "-c", TELL], "env": [{"name": "WHO", "value": name}],
-        "volumeMounts": [{"name": "told", "mountPath": "/told"}],
+        "name": name, "image": "busybox:1.36", "command": ["sh", "-c", WRITE_LOG], "env": [{"name": "WHO", "value": name}],
+        "volumeMounts": [{"name": "log", "mountPath": "/log"}],
     })
 }
 
 pub(super) fn pod(name: &str, containers: &[Value]) -> Value {
     json!({
         "metadata": {"name": name},
-        "spec": {"terminationGracePeriodSeconds": 10, "containers": containers, "volumes": [{"name": "told", "emptyDir": {}}]},
+        "spec": {"terminationGracePeriodSeconds": 10, "containers": containers, "volumes": [{"name": "log", "emptyDir": {}}]},
     })
 }
 
@@ -84,8 +84,8 @@ fn of<'a>(pod: &'a Pod, container: &str) -> &'a ContainerStatus {
     statuses.iter().find(|status| status.name == container).unwrap()
 }
 
-/// What the containers of a Pod have told, in order.
-fn told(node: &Node, pod: &str, container: &str) -> Vec<String> {
+/// What the containers of a Pod have written, in order.
+fn logged(node: &Node, pod: &str, container: &str) -> Vec<String> {
     let text = kubectl(&[
         "exec",
         "-n",
@@ -95,7 +95,7 @@ fn told(node: &Node, pod: &str, container: &str) -> Vec<String> {
         container,
         "--",
         "cat",
-        "/told/all",
+        "/log/all",
     ]);
     text.lines().map(str::to_owned).collect()
 }
@@ -106,7 +106,7 @@ fn given_one_or_several_containers_then_these_are_restarted_after_their_hooks_an
         let node = Node::new("node1").await;
         let mut command = container("command");
         command["lifecycle"] =
-            json!({"preStop": {"exec": {"command": ["sh", "-c", "echo \"$WHO is told\" >> /told/all"]}}});
+            json!({"preStop": {"exec": {"command": ["sh", "-c", "echo \"$WHO runs its hook\" >> /log/all"]}}});
         let mut http = container("http");
         http["lifecycle"] = json!({"preStop": {"httpGet": {"path": "/bye", "port": 8080}}});
         let mut ear = container("ear");
@@ -120,11 +120,16 @@ fn given_one_or_several_containers_then_these_are_restarted_after_their_hooks_an
         let counts = ["command", "http", "ear"].map(|name| of(&after, name).restart_count);
         assert_eq!(counts, [1, 0, 0]);
         assert_eq!(of(&after, "http").container_id, of(&before, "http").container_id);
-        let lines = told(&node, "hooks", "ear");
+        let lines = logged(&node, "hooks", "ear");
         let command: Vec<&String> = lines.iter().filter(|line| line.starts_with("command")).collect();
         assert_eq!(
             command,
-            ["command starts", "command is told", "command ends", "command starts"]
+            [
+                "command starts",
+                "command runs its hook",
+                "command ends",
+                "command starts"
+            ]
         );
 
         restart(&node, "more", "hooks", &["http", "ear"], &json!({})).await;
@@ -132,7 +137,7 @@ fn given_one_or_several_containers_then_these_are_restarted_after_their_hooks_an
         let after = current(&node, "hooks").await;
         let counts = ["command", "http", "ear"].map(|name| of(&after, name).restart_count);
         assert_eq!(counts, [1, 1, 1]);
-        let lines = told(&node, "hooks", "http");
+        let lines = logged(&node, "hooks", "http");
         let asked = lines.iter().position(|line| line.contains("asked for GET /bye"));
         let ended = lines.iter().position(|line| line == "http ends");
         assert!(asked.is_some() && asked < ended, "{lines:?}");
@@ -158,7 +163,7 @@ fn given_an_order_then_a_container_ends_when_the_one_before_is_back() {
         )
         .await;
         all_succeeded(&completed(&api, "r").await, 2);
-        let lines = told(&node, "ordered", "last");
+        let lines = logged(&node, "ordered", "last");
         assert_eq!(lines[2..], ["first ends", "first starts", "last ends", "last starts"]);
     });
 }

@@ -33,9 +33,9 @@ pub(super) struct Selection {
     pub(super) deadline: Duration,
 }
 
-/// What the server tells.
+/// What listing and watching a kind brings.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum ListWatchEvent {
     ListBegins,
     Listed(RawObject),
     ListEnds,
@@ -45,7 +45,7 @@ pub(super) enum Told {
     Deleted(RawObject),
 }
 
-/// Why nothing was told.
+/// Why nothing came.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListWatchError {
     #[error("list: {0}")]
@@ -75,11 +75,11 @@ const WATCH_SECONDS: u32 = 120;
 /// A watch that should have ended is given up after this time.
 const LONGEST_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
-/// Everything that the server tells, for ever. After an error the next item is the next attempt.
+/// Returns everything that the server tells, for ever. After an error the next item is the next attempt.
 pub(super) fn list_watch(
     client: Client,
     selection: Selection,
-) -> impl Stream<Item = Result<Told, ListWatchError>> + Send + 'static {
+) -> impl Stream<Item = Result<ListWatchEvent, ListWatchError>> + Send + 'static {
     let begin = ListWatch {
         page_size: PageSize::at_most(selection.page_size),
         client,
@@ -87,8 +87,8 @@ pub(super) fn list_watch(
         state: State::Begin,
     };
     futures::stream::unfold(begin, |mut this| async {
-        let told = this.next().await;
-        Some((told, this))
+        let item = this.next().await;
+        Some((item, this))
     })
 }
 
@@ -121,13 +121,13 @@ struct Arriving {
 type Events = BoxStream<'static, kube::Result<WatchEvent<RawObject>>>;
 
 impl ListWatch {
-    async fn next(&mut self) -> Result<Told, ListWatchError> {
+    async fn next(&mut self) -> Result<ListWatchEvent, ListWatchError> {
         loop {
             // After an error it begins anew, unless the arm says otherwise.
             match std::mem::replace(&mut self.state, State::Begin) {
                 State::Begin => {
                     self.state = State::NextPage(String::new());
-                    return Ok(Told::ListBegins);
+                    return Ok(ListWatchEvent::ListBegins);
                 }
                 State::NextPage(token) => {
                     let page = self.ask(token).await.map_err(ListWatchError::List)?;
@@ -136,7 +136,7 @@ impl ListWatch {
                 State::Listing(mut page) => {
                     if let Some(object) = page.items.pop_front() {
                         self.state = State::Listing(page);
-                        return Ok(Told::Listed(object));
+                        return Ok(ListWatchEvent::Listed(object));
                     }
                     let end = page.read(self.selection.deadline).await;
                     let Some(list) = end.map_err(ListWatchError::List)? else {
@@ -149,7 +149,7 @@ impl ListWatch {
                             return Err(ListWatchError::NoVersion);
                         }
                         self.state = State::Known(list.resource_version);
-                        return Ok(Told::ListEnds);
+                        return Ok(ListWatchEvent::ListEnds);
                     }
                     self.state = State::NextPage(list.next);
                 }
@@ -157,7 +157,7 @@ impl ListWatch {
                     Ok(events) => {
                         let reached = number(&version);
                         self.state = State::Watching(version, events);
-                        return Ok(Told::Reached(reached));
+                        return Ok(ListWatchEvent::Reached(reached));
                     }
                     Err(error) => {
                         self.state = State::Known(version);
@@ -165,8 +165,8 @@ impl ListWatch {
                     }
                 },
                 State::Watching(version, events) => {
-                    if let Some(told) = self.watch(version, events).await {
-                        return told;
+                    if let Some(item) = self.watch(version, events).await {
+                        return item;
                     }
                 }
             }
@@ -222,27 +222,27 @@ impl ListWatch {
     }
 
     /// The next thing that a watch tells; nothing when it has ended as it should.
-    async fn watch(&mut self, version: String, mut events: Events) -> Option<Result<Told, ListWatchError>> {
+    async fn watch(&mut self, version: String, mut events: Events) -> Option<Result<ListWatchEvent, ListWatchError>> {
         let Ok(event) = timeout(LONGEST_SILENCE, events.next()).await else {
             self.state = State::Known(version);
             return Some(Err(ListWatchError::Watch(late(LONGEST_SILENCE))));
         };
-        let (told, version) = match event {
+        let (event, version) = match event {
             None => {
                 self.state = State::Known(version);
                 return None;
             }
             Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                 let version = object.meta.resource_version.clone();
-                (Told::Applied(object), version)
+                (ListWatchEvent::Applied(object), version)
             }
             Some(Ok(WatchEvent::Deleted(object))) => {
                 let version = object.meta.resource_version.clone();
-                (Told::Deleted(object), version)
+                (ListWatchEvent::Deleted(object), version)
             }
             Some(Ok(WatchEvent::Bookmark(bookmark))) => {
                 let version = bookmark.metadata.resource_version;
-                (Told::Reached(number(&version)), Some(version))
+                (ListWatchEvent::Reached(number(&version)), Some(version))
             }
             Some(Ok(WatchEvent::Error(status))) => {
                 if status.code != 410 {
@@ -259,7 +259,7 @@ impl ListWatch {
             return Some(Err(ListWatchError::NoVersion));
         };
         self.state = State::Watching(version, events);
-        Some(Ok(told))
+        Some(Ok(event))
     }
 }
 

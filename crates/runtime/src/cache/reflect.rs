@@ -17,7 +17,7 @@ use super::CacheOptions;
 use super::contact::LastHeard;
 use super::decode::RawObject;
 use super::kind::Named;
-use super::list_watch::{ListWatchError, Told, list_watch};
+use super::list_watch::{ListWatchError, ListWatchEvent, list_watch};
 use super::metrics::KindMetrics;
 use super::store::{Change, Store};
 use super::sync::SyncState;
@@ -75,8 +75,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     item = stream.next() => item,
                 };
                 let error = match item {
-                    Some(Ok(told)) => {
-                        self.handle_event(told);
+                    Some(Ok(event)) => {
+                        self.handle_event(event);
                         continue;
                     }
                     Some(Err(error)) => error,
@@ -94,34 +94,34 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    fn stream(&self) -> BoxStream<'static, Result<Told, ListWatchError>> {
+    fn stream(&self) -> BoxStream<'static, Result<ListWatchEvent, ListWatchError>> {
         let kind = self.store.kind();
         let namespace = kind.only_in().unwrap_or(&self.options.namespace);
         list_watch(self.client.clone(), kind.selection(namespace, self.options.deadline)).boxed()
     }
 
-    fn handle_event(&mut self, told: Told) {
+    fn handle_event(&mut self, event: ListWatchEvent) {
         // That a list begins is our own decision.
-        if !matches!(told, Told::ListBegins) {
+        if !matches!(event, ListWatchEvent::ListBegins) {
             self.heard.again();
         }
-        match told {
-            Told::ListBegins => self.store.feed(Change::ListBegins),
-            Told::Listed(object) => self.put(&object, true),
-            Told::Applied(object) => {
+        match event {
+            ListWatchEvent::ListBegins => self.store.feed(Change::ListBegins),
+            ListWatchEvent::Listed(object) => self.put(&object, true),
+            ListWatchEvent::Applied(object) => {
                 self.metrics.events.inc();
                 self.failures = 0;
                 self.put(&object, false);
             }
-            Told::Deleted(object) => {
+            ListWatchEvent::Deleted(object) => {
                 self.metrics.events.inc();
                 self.failures = 0;
                 let name = name(&object.meta);
                 let version = object.meta.resource_version.as_deref().unwrap_or_default();
                 self.store.feed(Change::Deleted(name, version.parse().unwrap_or(0)));
             }
-            Told::Reached(version) => self.store.feed(Change::Reached(version)),
-            Told::ListEnds => {
+            ListWatchEvent::Reached(version) => self.store.feed(Change::Reached(version)),
+            ListWatchEvent::ListEnds => {
                 self.failures = 0;
                 self.store.feed(Change::ListEnds);
                 self.metrics.lists.inc();

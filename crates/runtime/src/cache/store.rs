@@ -84,11 +84,11 @@ pub struct Event<'a, K> {
     pub old: Option<&'a Arc<K>>,
     /// The object now; `None` when it is gone.
     pub new: Option<&'a Arc<K>>,
-    /// Why this is told.
+    /// Why there is this event.
     pub origin: Origin,
 }
 
-/// Why an event is told.
+/// Why there is an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The object was there already when we began to look, or changed while we could not look.
@@ -242,7 +242,7 @@ impl<K: Send + Sync + 'static> Store<K> {
     pub fn resync(&self) {
         let feed = self.0.feed.lock();
         for object in self.list() {
-            self.tell(&feed, Some(&object), Some(&object), Origin::Resync);
+            self.notify(&feed, Some(&object), Some(&object), Origin::Resync);
         }
     }
 
@@ -285,7 +285,7 @@ impl<K: Send + Sync + 'static> Store<K> {
                 drop(held);
                 self.advance(version);
                 if let Some(old) = old {
-                    self.tell(&feed, Some(&old), None, Origin::Watch);
+                    self.notify(&feed, Some(&old), None, Origin::Watch);
                 }
             }
         }
@@ -305,7 +305,7 @@ impl<K: Send + Sync + 'static> Store<K> {
         let object = Arc::new(object);
         let old = held.table.put(&self.0.kind, &object, list);
         drop(held);
-        self.tell(feed, old.as_ref(), Some(&object), origin);
+        self.notify(feed, old.as_ref(), Some(&object), origin);
     }
 
     /// Notes an object of which only the metadata is known. An older version of it stays.
@@ -333,7 +333,7 @@ impl<K: Send + Sync + 'static> Store<K> {
                 .write()
                 .table
                 .remove(&self.0.kind, self.0.kind.name(&object));
-            self.tell(feed, Some(&object), None, Origin::List);
+            self.notify(feed, Some(&object), None, Origin::List);
         }
         let mut held = self.0.held.write();
         held.unreadable.sweep(list);
@@ -349,7 +349,7 @@ impl<K: Send + Sync + 'static> Store<K> {
         held.position.version = held.position.version.max(version);
     }
 
-    fn tell(&self, feed: &Feed<K>, old: Option<&Arc<K>>, new: Option<&Arc<K>>, origin: Origin) {
+    fn notify(&self, feed: &Feed<K>, old: Option<&Arc<K>>, new: Option<&Arc<K>>, origin: Origin) {
         let event = Event { old, new, origin };
         for handler in &feed.handlers {
             self.call(handler, &event);

@@ -69,8 +69,8 @@ async fn older_kinds_of(client: &Client, group: &'static str) -> kube::Result<Ve
     let convertible = |kind: &str| KINDS.iter().any(|known| known.group == group && known.kind == kind);
     let mut kinds = Vec::new();
     for (kind, plural) in older {
-        let told = newer.iter().any(|(_, each)| *each == plural);
-        if !told && convertible(&kind) && is_missing(client, group, &plural).await? {
+        let is_newer = newer.iter().any(|(_, each)| *each == plural);
+        if !is_newer && convertible(&kind) && is_missing(client, group, &plural).await? {
             kinds.push(OlderKind { group, kind, plural });
         }
     }

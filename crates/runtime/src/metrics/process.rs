@@ -12,8 +12,8 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(super) struct ProcessCollector {
     cpu: Counter,
-    /// A counter can only grow: remember what was told, also when two scrapes meet.
-    cpu_told: Mutex<f64>,
+    /// A counter can only grow: remember what was counted, also when two scrapes meet.
+    cpu_counted: Mutex<f64>,
     gauges: [Gauge; 6],
 }
 
@@ -38,7 +38,7 @@ impl ProcessCollector {
                 "process_cpu_seconds_total",
                 "Total user and system CPU time spent in seconds.",
             ))?,
-            cpu_told: Mutex::new(0.0),
+            cpu_counted: Mutex::new(0.0),
             gauges: [open?, max?, virtual_memory?, resident?, start?, threads?],
         })
     }
@@ -55,9 +55,9 @@ impl Collector for ProcessCollector {
         let now = Reading::take();
         let mut families = Vec::new();
         if let Some(cpu) = now.cpu_seconds {
-            if let Ok(mut told) = self.cpu_told.lock() {
-                self.cpu.inc_by((cpu - *told).max(0.0));
-                *told = told.max(cpu);
+            if let Ok(mut counted) = self.cpu_counted.lock() {
+                self.cpu.inc_by((cpu - *counted).max(0.0));
+                *counted = counted.max(cpu);
             }
             families.extend(self.cpu.collect());
         }

@@ -183,12 +183,12 @@ fn given_no_daemon_then_pre_download_does_not_bring_image_pull_jobs_back() {
     let (parsed, notices) = Gates::parse("KruiseDaemon=false,PreDownloadImageForInPlaceUpdate=true", None).unwrap();
     assert!(!parsed.enabled(Gate::ImagePullJobGate));
     assert!(!parsed.enabled(Gate::PreDownloadImageForInPlaceUpdate));
-    let told = notices.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let texts = notices.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
-        told.contains(
+        texts.contains(
             &"feature gate PreDownloadImageForInPlaceUpdate is set to false because KruiseDaemon is false".to_owned()
         ),
-        "{told:?}"
+        "{texts:?}"
     );
 }
 

@@ -56,11 +56,11 @@ fn list(store: &Store<ConfigMap>, names: &[(&str, u64)]) {
     store.feed(Change::ListEnds);
 }
 
-type Told = Arc<Mutex<Vec<String>>>;
+type Recorded = Arc<Mutex<Vec<String>>>;
 
-fn listen(store: &Store<ConfigMap>) -> Told {
-    let told = Told::default();
-    let write = told.clone();
+fn listen(store: &Store<ConfigMap>) -> Recorded {
+    let recorded = Recorded::default();
+    let write = recorded.clone();
     store.subscribe(move |event| {
         let version = |object: Option<&Arc<ConfigMap>>| {
             object.map_or("-".to_owned(), |object| {
@@ -75,11 +75,11 @@ fn listen(store: &Store<ConfigMap>) -> Told {
         let line = format!("{:?} {} {}", event.origin, version(event.old), version(event.new));
         write.lock().push(line);
     });
-    told
+    recorded
 }
 
-fn told(told: &Told) -> Vec<String> {
-    std::mem::take(&mut *told.lock())
+fn recorded(recorded: &Recorded) -> Vec<String> {
+    std::mem::take(&mut *recorded.lock())
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn given_a_list_then_its_objects_are_there_and_the_kind_is_synced_only_at_its_en
 fn given_a_second_list_then_only_differences_are_told_and_missing_objects_are_gone() {
     let store = listed(&[("a", 1), ("b", 2), ("c", 3)]);
     let unchanged = store.get("n", "a").expect("a");
-    let heard = listen(&store);
-    assert_eq!(told(&heard), ["List - a@1", "List - b@2", "List - c@3"]);
+    let events = listen(&store);
+    assert_eq!(recorded(&events), ["List - a@1", "List - b@2", "List - c@3"]);
     list(&store, &[("a", 1), ("c", 9), ("d", 4)]);
-    assert_eq!(told(&heard), ["List c@3 c@9", "List - d@4", "List b@2 -"]);
+    assert_eq!(recorded(&events), ["List c@3 c@9", "List - d@4", "List b@2 -"]);
     assert!(
         Arc::ptr_eq(&unchanged, &store.get("n", "a").expect("a")),
         "an unchanged object is not replaced"
@@ -134,13 +134,13 @@ fn given_a_list_that_is_begun_again_then_what_only_the_first_attempt_saw_is_gone
 #[test]
 fn given_changes_then_pairs_are_told_in_order_and_the_position_follows() {
     let store = listed(&[("a", 1)]);
-    let heard = listen(&store);
-    told(&heard);
+    let events = listen(&store);
+    recorded(&events);
     store.feed(Change::Applied(map("a", 5)));
     store.feed(Change::Applied(map("b", 6)));
     store.feed(Change::Deleted(named("a"), 7));
     store.feed(Change::Deleted(named("unknown"), 8));
-    assert_eq!(told(&heard), ["Watch a@1 a@5", "Watch - b@6", "Watch a@5 -"]);
+    assert_eq!(recorded(&events), ["Watch a@1 a@5", "Watch - b@6", "Watch a@5 -"]);
     assert_eq!(store.position().version, 8);
 }
 
@@ -186,20 +186,20 @@ fn given_objects_that_cannot_be_read_then_they_are_not_absent_until_they_are_rea
 #[test]
 fn given_a_resync_then_every_object_is_told_as_unchanged() {
     let store = listed(&[("a", 1), ("b", 2)]);
-    let heard = listen(&store);
-    told(&heard);
+    let events = listen(&store);
+    recorded(&events);
     store.resync();
-    assert_eq!(told(&heard), ["Resync a@1 a@1", "Resync b@2 b@2"]);
+    assert_eq!(recorded(&events), ["Resync a@1 a@1", "Resync b@2 b@2"]);
 }
 
 #[test]
 fn given_a_subscriber_that_panics_then_it_is_counted_and_the_others_are_told() {
     let store = listed(&[]);
     store.subscribe(|_| panic!("on purpose"));
-    let heard = listen(&store);
+    let events = listen(&store);
     store.feed(Change::Applied(map("a", 1)));
     store.feed(Change::Applied(map("a", 2)));
-    assert_eq!(told(&heard), ["Watch - a@1", "Watch a@1 a@2"]);
+    assert_eq!(recorded(&events), ["Watch - a@1", "Watch a@1 a@2"]);
     assert_eq!(store.0.handler_panics.get(), 2);
 }
 

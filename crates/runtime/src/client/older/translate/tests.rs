@@ -134,9 +134,9 @@ fn given_a_patch_of_what_older_crds_have_as_annotations_then_the_object_takes_it
         (&object["metadata"]["uid"], &object["metadata"]["resourceVersion"]),
         (&json!("u"), &json!("7"))
     );
-    let told = object["metadata"]["annotations"]["crr.apps.kruise.io/sync-container-statuses"].as_str();
-    let told: Value = serde_json::from_str(told.unwrap()).unwrap();
-    assert_eq!(told[0], serde_json::from_str::<Value>(&text).unwrap());
+    let statuses = object["metadata"]["annotations"]["crr.apps.kruise.io/sync-container-statuses"].as_str();
+    let statuses: Value = serde_json::from_str(statuses.unwrap()).unwrap();
+    assert_eq!(statuses[0], serde_json::from_str::<Value>(&text).unwrap());
 
     let (object, status) = patched(
         "containerrecreaterequests",
