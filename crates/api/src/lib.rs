@@ -6,7 +6,8 @@
 //!   (`cloneset::v1beta1::CloneSet`). Parts that several kinds share are in [`shared`].
 //! - [`registry::KINDS`] is the one list of kinds: names, scope, versions, columns. [`resource`] is how the API server calls a kind, ours or Kubernetes' own.
 //! - [`read`] turns JSON into a type. It is lenient about what a newer release may have written, and answers anything it
-//!   cannot understand with a field path and a reason. [`document`] changes an object without losing what was not understood.
+//!   cannot understand with a field path and a reason. [`merge_patch`] says how two objects differ, so that a write loses nothing that was
+//!   not understood.
 //! - [`configuration`] is what an administrator may allow beyond the default.
 //! - [`pod`] is the slice of a Pod that controllers look at.
 //! - With the cargo feature `schema`, [`schema`] turns the types into CRDs.
@@ -21,8 +22,8 @@ pub mod kind;
 pub mod meta;
 
 pub mod configuration;
-pub mod document;
 pub mod gates;
+pub mod merge_patch;
 pub mod names;
 pub mod node;
 pub mod pod;

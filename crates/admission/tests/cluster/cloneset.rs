@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use kruise_admission::{Cluster, Freshness, LookUp as _};
-use kruise_api::document::merge;
 use kruise_api::gates::{Gate, Gates};
+use kruise_api::merge_patch::merge;
 use kruise_core::admission::{NamedPod, Needs};
 use kruise_runtime::cache::Stores;
 use kruise_testkit::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kruise_api::cloneset::v1beta1::CloneSet;
-use kruise_api::document::merge;
+use kruise_api::merge_patch::merge;
 use kruise_api::meta::PartialObject;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kruise_api::cloneset::v1beta1::CloneSet;
-use kruise_api::document::merge;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
+use kruise_api::merge_patch::merge;
 use kruise_api::meta::PartialObject;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;

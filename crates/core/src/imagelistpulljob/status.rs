@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kruise_api::document;
 use kruise_api::imagelistpulljob::v1beta1::ImageListPullJob;
 use kruise_api::imagelistpulljob::{FailedImageStatus, ImageListPullJobStatus};
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
+use kruise_api::merge_patch;
 use kruise_api::resource::{Preconditions, Subresource};
 use kruise_api::shared::completion::CompletionPolicyType;
 use serde_json::json;
@@ -55,7 +55,7 @@ pub(super) fn of(
 /// The write that brings the stored status to this one; none when it says nothing new.
 pub(super) fn write(list: &ImageListPullJob, new: &ImageListPullJobStatus) -> Option<Action> {
     let patch = match &list.status {
-        Some(old) => document::changes(old, new).ok().flatten()?,
+        Some(old) => merge_patch::changes(old, new).ok().flatten()?,
         // A status that is not there yet is written whole: fields that are zero are required.
         None => serde_json::to_value(new).ok()?,
     };

@@ -10,9 +10,9 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kruise_api::document;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
+use kruise_api::merge_patch;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretReference};
 use kruise_api::nodeimage::{CachedNodeImage, ImageTagPullPolicy, ImageTagSpec};
 use kruise_api::resource::Preconditions;
@@ -150,7 +150,7 @@ fn pull_policy(job: &ImagePullJob, ttl: i64, ids: &mut IdSource) -> ImageTagPull
 fn write(node: &CachedNodeImage, image: &Image, entry: &ImageSpec) -> Chain {
     let old = node.spec.images.get(&image.name);
     let patch = match old {
-        Some(old) => document::changes(old, entry).ok().flatten(),
+        Some(old) => merge_patch::changes(old, entry).ok().flatten(),
         None => serde_json::to_value(entry).ok(),
     };
     let Some(patch) = patch else {

@@ -2,9 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kruise_api::document;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::imagepulljob::{ImagePullJobSpec, ImagePullJobStatus};
+use kruise_api::merge_patch;
 use kruise_api::resource::{Preconditions, Subresource};
 use kruise_api::shared::completion::CompletionPolicyType;
 use serde_json::json;
@@ -59,7 +59,7 @@ pub(super) fn of(
 /// The write that brings the stored status to this one.
 pub(super) fn write(job: &ImagePullJob, new: &ImagePullJobStatus) -> Option<Action> {
     let patch = match &job.status {
-        Some(old) => document::changes(old, new).ok().flatten()?,
+        Some(old) => merge_patch::changes(old, new).ok().flatten()?,
         // A status that is not there yet is written whole: fields that are zero are required.
         None => serde_json::to_value(new).ok()?,
     };

@@ -7,7 +7,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kruise_api::document;
+use kruise_api::merge_patch;
 use kruise_api::names::event;
 use kruise_api::nodeimage::{CachedNodeImage, ImagePullPhase, ImageTagSpec, ImageTagStatus, NodeImageStatus};
 use kruise_api::resource::{Preconditions, Subresource};
@@ -48,7 +48,7 @@ pub(super) fn plan(images: &CachedNodeImage, env: &Env, plan: &mut Plan) {
         return;
     }
     count(images, &mut new);
-    if let Ok(Some(Value::Object(mut patch))) = document::changes(&images.status, &new) {
+    if let Ok(Some(Value::Object(mut patch))) = merge_patch::changes(&images.status, &new) {
         // The answer of a node that never gave one has to be complete.
         let counts = [
             ("desired", new.desired),

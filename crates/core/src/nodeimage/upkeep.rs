@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kruise_api::document;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
+use kruise_api::merge_patch;
 use kruise_api::meta::group_of;
 use kruise_api::node::Node;
 use kruise_api::nodeimage::v1beta1::{ImageSpec, SecretMode};
@@ -33,14 +33,14 @@ pub(super) fn plan(observed: &Observed, images: &CachedNodeImage, node: Option<&
         .collect();
     let mut patch = Map::new();
     if let Some(node) = node
-        && let Some(labels) = document::merge_patch(&labels(&images.metadata), &labels(&node.metadata))
+        && let Some(labels) = merge_patch::diff(&labels(&images.metadata), &labels(&node.metadata))
     {
         patch.insert(
             "metadata".to_owned(),
             Value::Object(Map::from_iter([("labels".to_owned(), labels)])),
         );
     }
-    if let Ok(Some(changes)) = document::changes(&images.spec.images, &kept) {
+    if let Ok(Some(changes)) = merge_patch::changes(&images.spec.images, &kept) {
         patch.insert(
             "spec".to_owned(),
             Value::Object(Map::from_iter([("images".to_owned(), changes)])),

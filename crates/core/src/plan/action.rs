@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use kruise_api::document::merge;
 use kruise_api::kind::Kind;
+use kruise_api::merge_patch::merge;
 use kruise_api::meta::Object;
 use kruise_api::pod::Pod;
 use kruise_api::resource::{Preconditions, Resource, Subresource};

@@ -1,7 +1,7 @@
 //! Writing a status: only when it says something new, and then as a patch of what changed.
 
-use kruise_api::document;
 use kruise_api::kind::Kind;
+use kruise_api::merge_patch;
 use kruise_api::meta::Object;
 use kruise_api::resource::{Preconditions, Subresource};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::plan::{Action, Patch, Target};
 /// fields that are zero are required.
 pub fn patch<K: Kind + Object, S: Serialize>(object: &K, old: Option<&S>, new: &S) -> Option<Action> {
     let changes = match old {
-        Some(old) => document::changes(old, new).ok().flatten()?,
+        Some(old) => merge_patch::changes(old, new).ok().flatten()?,
         None => serde_json::to_value(new).ok()?,
     };
     Some(Action::Patch {

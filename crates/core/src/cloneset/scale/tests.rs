@@ -295,7 +295,7 @@ fn while_a_pod_cannot_be_read_its_claims_stay_and_its_name_stays_on_the_list() {
                 break;
             };
             let mut written = set.clone();
-            kruise_api::document::merge(&mut written, patch.document());
+            kruise_api::merge_patch::merge(&mut written, patch.document());
             observed.set = Arc::new(serde_json::from_str(&written.to_string()).unwrap());
         }
         assert!(plan(&observed, &env()).is_idle());
