@@ -31,6 +31,7 @@ use kruise_api::names::event;
 use kruise_api::nodeimage::v1beta1::NodeImage;
 use kruise_api::nodeimage::{ImageTagStatus, NodeImageStatus};
 use kruise_api::resource::Preconditions;
+use kruise_runtime::back_off::BackOff;
 use kruise_runtime::cache::Store;
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::events::{Recorder, Regarding};
@@ -59,8 +60,7 @@ const PER_TAG: Duration = Duration::from_millis(10);
 const REFRESH: Duration = Duration::from_hours(12);
 const REFRESH_SPREAD: Duration = Duration::from_hours(1);
 /// Pauses after a report that could not be written.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(50);
+const BACK_OFF: BackOff = BackOff::new(Duration::from_millis(500), Duration::from_secs(50));
 
 /// The one who owns all pulls.
 pub(crate) struct Puller {
@@ -197,8 +197,7 @@ impl Puller {
             }
             Err(error) => {
                 self.failures = self.failures.saturating_add(1);
-                let doublings = self.failures.saturating_sub(1).min(10);
-                let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+                let pause = BACK_OFF.after(self.failures);
                 if !matches!(error.class(), Class::Conflict | Class::Gone) {
                     tracing::warn!(?pause, "the state of images cannot be reported: {error}");
                 }

@@ -71,6 +71,7 @@ pub use store::{Change, Event, Origin, Position, Store};
 pub use stores::Stores;
 pub use sync::{NotSynced, SyncState, Syncing};
 
+use crate::back_off::BackOff;
 use contact::LastHeard;
 use metrics::CacheMetrics;
 
@@ -81,10 +82,8 @@ pub struct CacheOptions {
     pub namespace: String,
     /// How often every object is handed out again although nothing changed; never when `None`.
     pub resync: Option<Duration>,
-    /// First pause after a failed list or watch. It doubles up to `longest_pause`.
-    pub first_pause: Duration,
-    /// Longest pause after a failed list or watch.
-    pub longest_pause: Duration,
+    /// Pauses after a failed list or watch.
+    pub back_off: BackOff,
     /// How long the API server may take to answer, and then to go on with its answer.
     pub deadline: Duration,
 }
@@ -94,8 +93,7 @@ impl Default for CacheOptions {
         Self {
             namespace: String::new(),
             resync: Some(Duration::from_hours(10)),
-            first_pause: Duration::from_millis(200),
-            longest_pause: Duration::from_secs(10),
+            back_off: BackOff::new(Duration::from_millis(200), Duration::from_secs(10)),
             deadline: Duration::from_secs(30),
         }
     }

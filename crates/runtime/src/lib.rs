@@ -65,6 +65,7 @@
 //! ```
 
 pub mod admin;
+pub mod back_off;
 pub mod cache;
 pub mod client;
 pub mod controller;

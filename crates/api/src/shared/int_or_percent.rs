@@ -93,11 +93,6 @@ impl Percent {
         })
     }
 
-    /// True when there are no decimal places.
-    pub fn is_whole(self) -> bool {
-        self.billionths % ONE == 0
-    }
-
     /// Its share of `total`, rounded down.
     pub fn floor_of(self, total: i32) -> i32 {
         clamp(self.times(total).div_euclid(WHOLE))
@@ -218,8 +213,6 @@ mod tests {
         for text in ["20%", "33.3%", "-0.5%", "100%", "0%"] {
             assert_eq!(format!("{:?}", Percent::parse(text).unwrap()), text);
         }
-        assert!(Percent::parse("20.0%").unwrap().is_whole());
-        assert!(!Percent::parse("20.5%").unwrap().is_whole());
         assert_eq!(Percent::parse("100%").unwrap(), Percent::from(100));
     }
 }

@@ -18,6 +18,7 @@ use kruise_api::shared::image_pull::{ImagePullPolicy, SandboxConfig};
 use kruise_core::shared::image_name::{Image, reference};
 use kruise_core::shared::seconds::truncate;
 use kruise_cri::{Credentials, PullRequest, Runtime};
+use kruise_runtime::back_off::BackOff;
 use tokio::time::Instant;
 
 use super::default_keys::DefaultKeys;
@@ -26,8 +27,7 @@ use super::secrets::Secrets;
 
 const ATTEMPT: u64 = 600;
 const RETRIES: i32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const BACK_OFF: BackOff = BackOff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// A deadline further away than this is none.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 
@@ -86,11 +86,6 @@ fn limits(policy: Option<&ImageTagPullPolicy>) -> Limits {
     }
 }
 
-fn pause(failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(5);
-    FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
-}
-
 /// The status when a pull begins.
 pub(super) fn begun(asked: &ImageTagSpec, now: Timestamp) -> ImageTagStatus {
     ImageTagStatus {
@@ -146,7 +141,7 @@ impl PullContext {
                 return Err(error);
             }
             self.secrets.forget(&task.secrets);
-            tokio::time::sleep(pause(failures)).await;
+            tokio::time::sleep(BACK_OFF.after(failures)).await;
         }
     }
 
@@ -261,7 +256,9 @@ mod tests {
 
     #[test]
     fn given_failures_then_pauses_double_up_to_half_a_minute() {
-        let pauses: Vec<_> = [1, 2, 3, 4, 5, 6, 99].map(|failures| pause(failures).as_secs()).into();
+        let pauses: Vec<_> = [1, 2, 3, 4, 5, 6, 99]
+            .map(|failures| BACK_OFF.after(failures).as_secs())
+            .into();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
     }
 

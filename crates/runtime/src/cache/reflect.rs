@@ -199,12 +199,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     fn pause(&self) -> Duration {
-        let doublings = self.failures.saturating_sub(1).min(16);
-        let pause = self
-            .options
-            .first_pause
-            .saturating_mul(1 << doublings)
-            .min(self.options.longest_pause);
+        let pause = self.options.back_off.after(self.failures);
         // Some of it by chance, so that many kinds do not come back at the same moment.
         pause.mul_f64(0.75 + 0.25 * fastrand::f64())
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use super::limit::{BackOff, Bucket, Limits};
+use super::limit::{Bucket, KeyBackOff, Limits};
 
 /// What comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ pub struct State<T> {
     changes_in_a_row: u32,
     shut_down: bool,
     added: u64,
-    back_off: BackOff<T>,
+    back_off: KeyBackOff<T>,
     bucket: Bucket,
 }
 
@@ -72,7 +72,7 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
             changes_in_a_row: 0,
             shut_down: false,
             added: 0,
-            back_off: BackOff::new(&limits),
+            back_off: KeyBackOff::new(&limits),
             bucket: Bucket::new(limits.rate, limits.burst),
         }
     }

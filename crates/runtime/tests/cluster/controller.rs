@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kruise_api::resource::Preconditions;
+use kruise_runtime::back_off::BackOff;
 use kruise_runtime::cache::{Cache, CacheOptions, Index, Kind, Store};
 use kruise_runtime::controller::{Controller, ControllerMetrics, Outcome, priority};
 use kruise_runtime::error::Error;
@@ -57,8 +58,7 @@ async fn start(world: &World, faults: &Faults) -> Running {
     let client = faults.client().await;
     let options = CacheOptions {
         namespace: world.ns().to_owned(),
-        first_pause: Duration::from_millis(10),
-        longest_pause: Duration::from_millis(100),
+        back_off: BackOff::new(Duration::from_millis(10), Duration::from_millis(100)),
         ..CacheOptions::default()
     };
     let mut cache = Cache::new(client.clone(), options, &registry).expect("metrics");

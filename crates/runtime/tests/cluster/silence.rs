@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kruise_runtime::back_off::BackOff;
 use kruise_runtime::cache::{Cache, CacheOptions, Kind};
 use kruise_testkit::faults::{Cut, Fault, When};
 use serde_json::json;
@@ -13,8 +14,7 @@ use crate::support::{Running, World, holds, in_world};
 fn impatient(world: &World) -> Cache {
     let options = CacheOptions {
         namespace: world.ns().to_owned(),
-        first_pause: Duration::from_millis(20),
-        longest_pause: Duration::from_millis(200),
+        back_off: BackOff::new(Duration::from_millis(20), Duration::from_millis(200)),
         deadline: Duration::from_secs(1),
         ..CacheOptions::default()
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kruise_api::kind::Kind as _;
 use kruise_api::resource::Resource;
+use kruise_runtime::back_off::BackOff;
 use kruise_runtime::cache::{Cache, CacheOptions, Kind, Store};
 use kruise_runtime::lease::Leadership;
 use kruise_runtime::shutdown::CancellationToken;
@@ -81,8 +82,7 @@ impl World {
     pub(crate) fn cache(&self) -> Cache {
         let options = CacheOptions {
             namespace: self.ns().to_owned(),
-            first_pause: Duration::from_millis(20),
-            longest_pause: Duration::from_millis(200),
+            back_off: BackOff::new(Duration::from_millis(20), Duration::from_millis(200)),
             ..CacheOptions::default()
         };
         Cache::new(self.program.clone(), options, &self.registry).expect("metrics")
