@@ -171,7 +171,7 @@ impl Platform {
             Limits::default()
         };
         let patience = self.settings.flags.api.expectation_timeout;
-        let mut expectations = Expectations::new(name, patience, &self.expectations);
+        let mut expectations = Expectations::new(name, patience, &self.expectations).asking(self.client.clone());
         if name == controller::CLONE_SET {
             let forces = self.settings.gates.enabled(Gate::ForceDeleteTimeoutExpectationGate);
             expectations = expectations.telling_leaks(&self.leaks).forcing(forces);

@@ -184,7 +184,11 @@ impl Controller {
         self.meter.active.inc();
         let began = Instant::now();
         let key = taken.key().clone();
-        if let Some(Visible::NotYet { ask_after, .. }) = self.writes.as_ref().map(|writes| writes.check(&key)) {
+        let visible = match &self.writes {
+            Some(writes) => writes.check_with_server(&key).await,
+            None => Visible::All,
+        };
+        if let Visible::NotYet { ask_after, .. } = visible {
             let end = self.settle(&taken, Ok(Outcome::wake_after(ask_after)));
             self.meter.ended(end.label(), began.elapsed());
             self.meter.active.dec();

@@ -6,9 +6,9 @@
 //! - A create or change is visible when the cache has seen its resourceVersion or a later one, or when a list that was begun after
 //!   the write is complete.
 //! - A deletion is visible when the object is gone, is being deleted, or is another one of the same name.
-//! - A write whose answer was lost may have happened or not. It is waited for as well, but only for a few seconds. A create is waited for until the
-//!   server has been heard of since: a cache that stands still cannot say that there is nothing. Where nothing ever changes that is when the watch is opened
-//!   again, after two minutes at the latest.
+//! - A write whose answer was lost may have happened or not. It is waited for as well, but only for a few seconds. For a create the server is asked whether
+//!   there is such an object, see [`look_up`]: a cache that stands still cannot say that there is nothing. Where the server cannot be asked, it is waited for
+//!   until the cache has heard of the server since.
 //!
 //! The change that makes a write visible need not be one that wakes the controller: a claim that was handed to its Pod is no longer its
 //! business. So whoever waits asks again after a second at the latest.
@@ -17,12 +17,16 @@
 //! anew), nothing can wait for ever. If it takes longer than `--expectation-timeout` all the same, that is reported once. It is waited for nevertheless:
 //! whoever creates again what was only not seen has it twice. With the gate `ForceDeleteTimeoutExpectationGate` a CloneSet goes on without.
 
+mod look_up;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kruise_api::meta::Uid;
+use kruise_api::resource::Resource;
+use kube::Client;
 use parking_lot::Mutex;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::time::Instant;
@@ -33,6 +37,8 @@ use crate::writer::Written;
 
 /// Where writes become visible: any [`Store`].
 pub trait View: Send + Sync {
+    /// The kind that it shows.
+    fn resource(&self) -> &'static Resource;
     /// How far it has come.
     fn position(&self) -> Position;
     /// What it knows of an object.
@@ -40,6 +46,10 @@ pub trait View: Send + Sync {
 }
 
 impl<K: Send + Sync + 'static> View for Store<K> {
+    fn resource(&self) -> &'static Resource {
+        Store::resource(self)
+    }
+
     fn position(&self) -> Position {
         Store::position(self)
     }
@@ -78,6 +88,7 @@ pub struct Expectations {
     overdue: IntCounterVec,
     leaks: Option<IntCounterVec>,
     forces: bool,
+    client: Option<Client>,
 }
 
 struct Pending {
@@ -89,6 +100,8 @@ struct Pending {
     since: Instant,
     /// When it was first noticed that the view had moved.
     moved: Option<Instant>,
+    /// When the server was last asked for the object.
+    asked: Option<Instant>,
     is_reported: bool,
 }
 
@@ -138,7 +151,15 @@ impl Expectations {
             overdue: metrics.0.clone(),
             leaks: None,
             forces: false,
+            client: None,
         }
+    }
+
+    /// Asks the server with this client for objects whose creation was not answered.
+    #[must_use]
+    pub fn asking(mut self, client: Client) -> Self {
+        self.client = Some(client);
+        self
     }
 
     /// Goes on without what does not become visible in time, instead of waiting for it.
@@ -199,6 +220,7 @@ impl Expectations {
             write,
             since: Instant::now(),
             moved: None,
+            asked: None,
             is_reported: false,
         };
         if !pending.visible() {

@@ -27,6 +27,10 @@ impl Views {
 pub(super) struct View(Arc<dyn expectations::View>);
 
 impl expectations::View for View {
+    fn resource(&self) -> &'static Resource {
+        self.0.resource()
+    }
+
     fn position(&self) -> Position {
         self.0.position()
     }

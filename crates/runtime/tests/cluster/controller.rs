@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kruise_api::resource::Preconditions;
@@ -53,6 +53,10 @@ impl Drop for Running {
 
 /// Starts the program with a client that suffers these faults.
 async fn start(world: &World, faults: &Faults) -> Running {
+    start_with(world, faults, WriterOptions::new("kruise-test")).await
+}
+
+async fn start_with(world: &World, faults: &Faults, writes: WriterOptions) -> Running {
     let registry = Registry::new();
     let stop = CancellationToken::new();
     let client = faults.client().await;
@@ -71,12 +75,13 @@ async fn start(world: &World, faults: &Faults) -> Running {
     let leadership = kruise_runtime::lease::Leadership::always();
     let program = Arc::new(Program {
         store: store.clone(),
-        writer: Writer::new(client, leadership, WriterOptions::new("kruise-test"), writer_metrics).named("copies"),
+        writer: Writer::new(client.clone(), leadership, writes, writer_metrics).named("copies"),
         expectations: Expectations::new(
             "copies",
             Duration::from_mins(5),
             &ExpectationMetrics::new(&registry).expect("metrics"),
-        ),
+        )
+        .asking(client),
     });
     let controller = Controller::new(
         "copies",
@@ -109,7 +114,7 @@ async fn start(world: &World, faults: &Faults) -> Running {
 
 impl Program {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, Error> {
-        if let Visible::NotYet { ask_after, .. } = self.expectations.check(key) {
+        if let Visible::NotYet { ask_after, .. } = self.expectations.check_with_server(key).await {
             return Ok(Outcome::wake_after(ask_after));
         }
         let Some(owner) = self.store.get(&key.namespace, &key.name) else {
@@ -297,6 +302,28 @@ fn given_conflicts_failures_lost_answers_late_and_lost_watches_then_the_end_is_r
             observer.settled(&world, &format!("o{owner}"), 2).await;
         }
         assert!(faults.count("create", "configmaps") as usize >= OWNERS * COPIES);
+    });
+}
+
+#[test]
+fn given_a_create_that_went_into_the_void_and_a_quiet_namespace_then_it_is_made_again_within_seconds() {
+    in_world("controller-void", |world| async move {
+        let observer = Observer::start(&world).await;
+        let faults = Faults::new(1);
+        faults.inject(When::verb("create").nth(1), Fault::Unanswered);
+        let writes = WriterOptions {
+            deadline: Duration::from_secs(2),
+            ..WriterOptions::new("kruise-test")
+        };
+        world.create_map("o", &json!({ "copies": "1" })).await;
+        let _running = start_with(&world, &faults, writes).await;
+        let began = Instant::now();
+        observer.settled(&world, "o", 1).await;
+        // Otherwise it would wait for the server to say something about this namespace, which it does once a minute.
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        assert_eq!(faults.count("create", "configmaps"), 2);
+        assert!(faults.count("get", "configmaps") >= 1);
+        observer.assert_never_more_than(1);
     });
 }
 
