@@ -75,7 +75,7 @@ impl Configuration {
         }
     }
 
-    /// Everything that cannot be read.
+    /// Returns everything that cannot be read.
     pub fn errors(&self) -> Vec<&ConfigurationError> {
         let errors = [
             self.sidecar_set_metadata.as_ref().err(),

@@ -21,7 +21,7 @@ use crate::read::{self, ReadError};
 pub struct Raw<T>(Option<Arc<RawValue>>, PhantomData<fn() -> T>);
 
 impl<T> Raw<T> {
-    /// The text; `null` when there is none.
+    /// Returns the text; `null` when there is none.
     pub fn json(&self) -> &str {
         self.0.as_ref().map_or("null", |raw| raw.get())
     }
@@ -31,7 +31,7 @@ impl<T> Raw<T> {
         self.0.is_none()
     }
 
-    /// The text as a JSON value.
+    /// Returns the text as a JSON value.
     pub fn value(&self) -> Value {
         // A raw value is valid JSON by construction.
         serde_json::from_str(self.json()).unwrap_or_default()
@@ -49,7 +49,7 @@ impl<T> Raw<T> {
 }
 
 impl<T: DeserializeOwned> Raw<T> {
-    /// A typed look at the text. What the type does not know is not in the view, but stays in the text.
+    /// Returns a typed look at the text. What the type does not know is not in the view, but stays in the text.
     pub fn view(&self) -> Result<T, ReadError> {
         read::from_slice(self.json().as_bytes())
     }

@@ -208,7 +208,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The word as it is written on the wire; empty when unset.
+            /// Returns the word as it is written on the wire; empty when unset.
             pub fn as_str(&self) -> &str {
                 match self {
                     Self::Unset => "",

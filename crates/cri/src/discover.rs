@@ -49,7 +49,7 @@ fn refusals(tried: &[(PathBuf, Error)]) -> String {
     tried.join("; ")
 }
 
-/// The sockets that may be there.
+/// Returns the sockets that may be there.
 pub fn candidates(folder: &Path, socket_file: &str) -> Vec<PathBuf> {
     if socket_file.is_empty() {
         return KNOWN.iter().map(|name| folder.join(name)).collect();
@@ -92,13 +92,13 @@ pub async fn connect(candidates: &[PathBuf]) -> Result<Runtimes, DiscoverError> 
 }
 
 impl Runtimes {
-    /// The one that pulls images.
+    /// Returns the one that pulls images.
     pub fn first(&self) -> &Runtime {
         // `connect` makes none without a runtime.
         &self.0[0]
     }
 
-    /// The one of this name, as container IDs have it.
+    /// Returns the one of this name, as container IDs have it.
     pub fn named(&self, name: &str) -> Option<&Runtime> {
         self.0.iter().find(|runtime| runtime.name() == name)
     }

@@ -57,12 +57,12 @@ impl FakeRuntime {
         runtime
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// What it knows. Do not hold this while waiting for something.
+    /// Returns what it knows. Do not hold this while waiting for something.
     pub fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock()
     }
@@ -73,7 +73,7 @@ impl FakeRuntime {
         world.script.entry(call.to_owned()).or_default().extend(ends);
     }
 
-    /// The calls of a kind so far.
+    /// Returns the calls of a kind so far.
     pub fn calls(&self, call: &str) -> Vec<Called> {
         let world = self.world();
         let of_kind = world.calls.iter().filter(|called| called.call == call);

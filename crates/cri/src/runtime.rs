@@ -97,29 +97,29 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// Its name, which is in front of container IDs: `containerd`, `cri-o`.
+    /// Returns its name, which is in front of container IDs: `containerd`, `cri-o`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its version, in its own words.
+    /// Returns its version, in its own words.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Its socket.
+    /// Returns its socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// All images of the node.
+    /// Returns all images of the node.
     pub async fn list_images(&self) -> Result<Vec<wire::Image>, Error> {
         let request = wire::ListImagesRequest {};
         let answer = within("ListImages", PLAIN, self.images().list_images(request)).await?;
         Ok(answer.images)
     }
 
-    /// An image of the node, by any form of its name.
+    /// Returns an image of the node, by any form of its name.
     pub async fn image(&self, reference: &str) -> Result<Option<wire::Image>, Error> {
         let request = wire::ImageStatusRequest {
             image: Some(wire::ImageSpec {
@@ -150,7 +150,7 @@ impl Runtime {
         Ok(answer.image_ref)
     }
 
-    /// The containers of a Pod, the newest first, each in detail. One that goes meanwhile is left out.
+    /// Returns the containers of a Pod, the newest first, each in detail. One that goes meanwhile is left out.
     pub async fn containers_of(&self, pod_uid_label: &str, pod_uid: &str) -> Result<Vec<wire::ContainerStatus>, Error> {
         let filter = wire::ContainerFilter {
             id: String::new(),
@@ -168,7 +168,7 @@ impl Runtime {
         Ok(found)
     }
 
-    /// One container as the list shows it; nothing when there is none.
+    /// Returns one container as the list shows it; nothing when there is none.
     pub async fn find_container(&self, id: &str) -> Result<Option<wire::Container>, Error> {
         let filter = wire::ContainerFilter {
             id: id.to_owned(),
@@ -183,7 +183,7 @@ impl Runtime {
         Ok(answer.containers)
     }
 
-    /// One container in detail.
+    /// Returns one container in detail.
     pub async fn container(&self, id: &str) -> Result<wire::ContainerStatus, Error> {
         let request = wire::ContainerStatusRequest {
             container_id: id.to_owned(),
@@ -195,7 +195,7 @@ impl Runtime {
         })
     }
 
-    /// The address of the Pod that a container belongs to; empty when it has none of its own.
+    /// Returns the address of the Pod that a container belongs to; empty when it has none of its own.
     pub async fn pod_address(&self, container_id: &str) -> Result<String, Error> {
         let Some(container) = self.find_container(container_id).await? else {
             return Ok(String::new());

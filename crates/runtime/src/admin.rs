@@ -26,7 +26,7 @@ use axum::{
 };
 use prometheus::Registry;
 
-/// `/metrics`.
+/// Returns the router of `/metrics`.
 pub fn metrics_router(registry: Registry) -> Router {
     Router::new().route(
         "/metrics",

@@ -142,17 +142,21 @@ impl Cache {
         store
     }
 
-    /// Tells when the first lists are complete.
+    /// Returns what knows when the first lists are complete.
     pub fn syncing(&self) -> Syncing {
         self.syncing.clone()
     }
 
-    /// Tells how long ago the API server was heard of.
+    /// Returns what knows how long ago the API server was heard of.
     pub fn contact(&self) -> Contact {
         self.contact.clone()
     }
 
-    /// Watches until `stop`. An end before that is an error: a cache that stands still must not be read.
+    /// Watches until `stop`.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a watch ends before that: a cache that stands still must not be read.
     pub async fn run(self, stop: CancellationToken) -> Result<(), CacheStopped> {
         let mut running = JoinSet::new();
         for (name, reflector) in self.reflectors {

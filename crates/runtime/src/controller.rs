@@ -281,7 +281,7 @@ fn text(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("(no message)")
 }
 
-/// How urgent an event is: what just happened comes before what was there all along.
+/// Returns how urgent an event is: what just happened comes before what was there all along.
 pub fn priority<K>(event: &Event<'_, K>) -> Priority {
     match event.origin {
         Origin::Watch => Priority::Change,

@@ -31,7 +31,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Label value in metrics.
+    /// Returns the label value in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Transient => "transient",
@@ -87,12 +87,12 @@ impl Error {
         }
     }
 
-    /// What to do about it.
+    /// Returns the class, which says what to do about it.
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// The server's machine-readable reason, `AlreadyExists`; empty when it gave none.
+    /// Returns the server's machine-readable reason, `AlreadyExists`; empty when it gave none.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -102,7 +102,7 @@ impl Error {
         self.may_have_applied
     }
 
-    /// How long the server asked to be left alone.
+    /// Returns how long the server asked to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -246,7 +246,7 @@ fn answered_too_late(code: u16) -> bool {
     matches!(code, 408 | 500 | 502 | 503 | 504)
 }
 
-/// The error with all its causes: the outermost alone says only "client error (Connect)".
+/// Returns the error with all its causes: the outermost alone says only "client error (Connect)".
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

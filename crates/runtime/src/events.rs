@@ -124,7 +124,7 @@ pub struct EventWriter {
     dropped: IntCounterVec,
 }
 
-/// A recorder and the writer behind it. `host` is the node's name, for components that live on one.
+/// Returns a recorder and the writer behind it. `host` is the node's name, for components that live on one.
 ///
 /// The writer should have a right to write of its own: what happened is worth telling even when the lease is lost.
 pub fn recorder(

@@ -228,7 +228,7 @@ impl Expectations {
         }
     }
 
-    /// Whether everything that was written on behalf of `key` is visible. Ask before looking at the cache.
+    /// Returns whether everything that was written on behalf of `key` is visible. Ask before looking at the cache.
     pub fn check(&self, key: &ObjectKey) -> Visible {
         let mut all = self.pending.lock();
         let Some(pending) = all.get_mut(key) else {

@@ -28,7 +28,7 @@ where
     Ok(parse_with_notices(args)?.0)
 }
 
-/// The same, with what the user should be told of it.
+/// Does the same, and returns what the user should know about it.
 pub fn parse_with_notices<T, I>(args: I) -> Result<(T, Vec<String>), clap::Error>
 where
     T: CommandFactory + FromArgMatches,
@@ -64,7 +64,7 @@ fn without_stray_booleans(command: &Command, args: impl Iterator<Item = OsString
     (kept, notices)
 }
 
-/// The definition of a command line, turned into the style above.
+/// Returns the definition of a command line, turned into the style above.
 pub fn command<T: CommandFactory>() -> Command {
     T::command().args_override_self(true).mut_args(|arg| {
         let holds = arg.get_value_parser().type_id();

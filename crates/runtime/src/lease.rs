@@ -96,7 +96,7 @@ impl Lease {
         self
     }
 
-    /// The right to write that this lease gives.
+    /// Returns the right to write that this lease gives.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }

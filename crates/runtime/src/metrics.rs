@@ -9,7 +9,7 @@ use prometheus::{Encoder as _, IntGauge, Opts, Registry, TextEncoder};
 /// The content type of [`render`]'s text.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 
-/// A registry with what every process of ours tells. `component` is the name of the program.
+/// Returns a registry with what every process of ours tells. `component` is the name of the program.
 pub fn registry(component: &str, version: &str) -> prometheus::Result<Registry> {
     let registry = Registry::new();
     registry.register(Box::new(process::ProcessCollector::new()?))?;
@@ -23,7 +23,7 @@ pub fn registry(component: &str, version: &str) -> prometheus::Result<Registry> 
     Ok(registry)
 }
 
-/// All metrics in the Prometheus text format.
+/// Returns all metrics in the Prometheus text format.
 pub fn render(registry: &Registry) -> prometheus::Result<String> {
     let mut text = Vec::new();
     TextEncoder::new().encode(&registry.gather(), &mut text)?;

@@ -73,7 +73,7 @@ where
         self.add_limited_within(key, priority, Duration::MAX)
     }
 
-    /// The same, with a pause of its own that is not longer than this. The bucket for all failures counts all the same.
+    /// Does the same with a pause that is not longer than this. The bucket for all failures counts all the same.
     pub fn add_limited_within(&self, key: T, priority: Priority, longest: Duration) -> Duration {
         self.0.meter.retries.inc();
         self.change(|state, now| state.add_limited(key, priority, longest, now))
@@ -84,7 +84,7 @@ where
         self.0.state.lock().forget(key);
     }
 
-    /// Hands out the next key as soon as there is one. `None` after the shut-down.
+    /// Returns the next key as soon as there is one. `None` after the shut-down.
     pub async fn next(&self) -> Option<Taken<T>> {
         loop {
             let changed = self.0.changed.notified();
@@ -124,7 +124,7 @@ where
         self.0.changed.notify_one();
     }
 
-    /// Number of keys that wait to be handed out.
+    /// Returns the number of keys that wait to be handed out.
     pub fn len(&self) -> usize {
         self.0.state.lock().len()
     }
@@ -165,12 +165,12 @@ pub struct Taken<T: Clone + Eq + Hash + Ord + Send + 'static> {
 }
 
 impl<T: Clone + Eq + Hash + Ord + Send + 'static> Taken<T> {
-    /// What to work on.
+    /// Returns what to work on.
     pub fn key(&self) -> &T {
         &self.key
     }
 
-    /// The priority under which it came.
+    /// Returns the priority under which it came.
     pub fn priority(&self) -> Priority {
         self.priority
     }

@@ -38,7 +38,7 @@ impl RequestMetrics {
         Ok(Self(requests))
     }
 
-    /// A client whose requests are counted. Each one has connections of its own.
+    /// Returns a client whose requests are counted. Each one has connections of its own.
     pub fn client(&self, config: &Config) -> kube::Result<Client> {
         let host = config
             .cluster_url

@@ -75,7 +75,7 @@ impl Tasks {
         }
     }
 
-    /// The token that says when to end.
+    /// Returns the token that says when to end.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
     }

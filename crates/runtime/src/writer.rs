@@ -127,6 +127,11 @@ impl Writer {
     }
 
     /// Creates an object.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the class that the server's answer has, see [`crate::error`]. Without an answer [`Error::may_have_applied`] says whether the
+    /// write may have happened.
     pub async fn create(
         &self,
         resource: &Resource,
@@ -137,6 +142,10 @@ impl Writer {
     }
 
     /// Changes an object, or a part of it, if the conditions hold.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::create`]; a condition that does not hold is [`Conflict`](crate::error::Class::Conflict).
     pub async fn patch(&self, target: &Target<'_>, patch: Patch, conditions: &Preconditions) -> Result<Written, Error> {
         self.call(Call::patch(target, patch, conditions)).await
     }
@@ -150,6 +159,10 @@ impl Writer {
     }
 
     /// Deletes an object.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::patch`]; an object that is gone already is [`Gone`](crate::error::Class::Gone).
     pub async fn delete(&self, target: &Target<'_>, options: &DeleteOptions<'_>) -> Result<Written, Error> {
         self.call(Call::delete(target, options)).await
     }

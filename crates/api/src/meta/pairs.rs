@@ -21,7 +21,7 @@ pub type Annotations = Pairs<Box<str>>;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl<V> Pairs<V> {
-    /// All pairs, by key.
+    /// Returns all pairs, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         self.0.iter().map(|(key, value)| (&**key, value))
     }
@@ -44,7 +44,7 @@ impl<V> Pairs<V> {
 }
 
 impl<V: std::ops::Deref<Target = str>> Pairs<V> {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         let found = self.0.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
         self.0.get(found).map(|(_, value)| &**value)

@@ -38,7 +38,7 @@ pub struct PodStatus {
 }
 
 impl PodStatus {
-    /// A condition by type.
+    /// Returns a condition by type.
     pub fn condition(&self, type_: &str) -> Option<&PodCondition> {
         self.conditions.iter().find(|condition| condition.type_ == type_)
     }
@@ -49,7 +49,7 @@ impl PodStatus {
             .is_some_and(|condition| condition.status == Holds::True)
     }
 
-    /// How a container is, by name, also among the init containers.
+    /// Returns how a container is, by name, also among the init containers.
     pub fn container(&self, name: &str) -> Option<&ContainerStatus> {
         self.container_statuses
             .iter()

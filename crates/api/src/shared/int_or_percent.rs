@@ -17,7 +17,7 @@ pub enum Amount {
 }
 
 impl IntOrPercent {
-    /// What it says; a text that is not a percentage is an error. `"10"` is one: a count is written without quotes.
+    /// Returns what it says; a text that is not a percentage is an error. `"10"` is one: a count is written without quotes.
     pub fn amount(&self) -> Result<Amount, NotAPercentage> {
         match self {
             Self::Int(count) => Ok(Amount::Count(*count)),
@@ -25,17 +25,17 @@ impl IntOrPercent {
         }
     }
 
-    /// The count; a percentage of `total` is rounded down.
+    /// Returns the count; a percentage of `total` is rounded down.
     pub fn floor_of(&self, total: i32) -> Result<i32, NotAPercentage> {
         self.amount().map(|amount| amount.of(total, Percent::floor_of))
     }
 
-    /// The count; a percentage of `total` is rounded up.
+    /// Returns the count; a percentage of `total` is rounded up.
     pub fn ceil_of(&self, total: i32) -> Result<i32, NotAPercentage> {
         self.amount().map(|amount| amount.of(total, Percent::ceil_of))
     }
 
-    /// The count; a percentage of `total` is rounded to the nearest, halves up.
+    /// Returns the count; a percentage of `total` is rounded to the nearest, halves up.
     pub fn round_of(&self, total: i32) -> Result<i32, NotAPercentage> {
         self.amount().map(|amount| amount.of(total, Percent::round_of))
     }
@@ -93,17 +93,17 @@ impl Percent {
         })
     }
 
-    /// Its share of `total`, rounded down.
+    /// Returns its share of `total`, rounded down.
     pub fn floor_of(self, total: i32) -> i32 {
         clamp(self.times(total).div_euclid(WHOLE))
     }
 
-    /// Its share of `total`, rounded up.
+    /// Returns its share of `total`, rounded up.
     pub fn ceil_of(self, total: i32) -> i32 {
         clamp(-(-self.times(total)).div_euclid(WHOLE))
     }
 
-    /// Its share of `total`, rounded to the nearest, halves up.
+    /// Returns its share of `total`, rounded to the nearest, halves up.
     pub fn round_of(self, total: i32) -> i32 {
         clamp((2 * self.times(total) + WHOLE).div_euclid(2 * WHOLE))
     }

@@ -70,7 +70,7 @@ impl Checks {
         .await
     }
 
-    /// The endpoint `/<endpoint>` and `/<endpoint>/<check>`.
+    /// Returns the router of `/<endpoint>` and `/<endpoint>/<check>`.
     pub fn router(self, endpoint: &'static str) -> Router {
         let one = {
             let checks = self.clone();
@@ -158,7 +158,7 @@ impl Latch {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Has it happened?
+    /// Returns whether it has happened.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

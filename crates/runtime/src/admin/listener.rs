@@ -71,7 +71,7 @@ impl Listener {
         Ok(Some(Self { socket, flag }))
     }
 
-    /// The address in use; tells the port when the flag asked for any.
+    /// Returns the address in use; tells the port when the flag asked for any.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

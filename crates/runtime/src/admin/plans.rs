@@ -97,7 +97,7 @@ fn pretty(value: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
 }
 
-/// The endpoint.
+/// Returns the router of this endpoint.
 pub fn router(plans: Plans) -> Router {
     let (list, of_cluster) = (plans.clone(), plans.clone());
     Router::new()

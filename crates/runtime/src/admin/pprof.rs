@@ -14,7 +14,7 @@ profile   not available: this process is not written in Go
 Use `perf record -g -p <pid>` for a CPU profile, and process_resident_memory_bytes in /metrics for memory.
 ";
 
-/// `/debug/pprof/` and what is below it.
+/// Returns the router of `/debug/pprof/` and what is below it.
 pub fn router() -> Router {
     Router::new()
         .route("/debug/pprof", get(|| async { INDEX }))

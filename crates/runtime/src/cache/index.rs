@@ -25,7 +25,7 @@ impl<K> Index<K> {
         Self { name, keys }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &'static str {
         self.name
     }

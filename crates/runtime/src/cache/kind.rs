@@ -65,7 +65,7 @@ pub struct Kind<K> {
 const PAGE_SIZE: u32 = 250;
 
 impl<K> Kind<K> {
-    /// The kind that a type stands for.
+    /// Returns the kind that a type stands for.
     pub fn of() -> Self
     where
         K: kruise_api::kind::Kind + Object,
@@ -130,7 +130,7 @@ impl<K> Kind<K> {
         self
     }
 
-    /// What is watched.
+    /// Returns the kind that is watched.
     pub fn resource(&self) -> &'static Resource {
         self.resource
     }

@@ -100,7 +100,7 @@ pub enum Origin {
 }
 
 impl<K> Event<'_, K> {
-    /// The object now, or what it was last.
+    /// Returns the object now, or what it was last.
     pub fn latest(&self) -> Option<&Arc<K>> {
         self.new.or(self.old)
     }
@@ -131,12 +131,12 @@ impl<K: Send + Sync + 'static> Store<K> {
         }))
     }
 
-    /// What is stored here.
+    /// Returns the kind that is stored here.
     pub fn resource(&self) -> &'static Resource {
         self.0.kind.resource()
     }
 
-    /// The object of this name; `namespace` is empty for objects of the cluster.
+    /// Returns the object of this name; `namespace` is empty for objects of the cluster.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let held = self.0.held.read();
         held.table.get(&self.0.kind, Named { namespace, name }).cloned()
@@ -149,29 +149,29 @@ impl<K: Send + Sync + 'static> Store<K> {
         held.table.get(&self.0.kind, name).is_some() || held.unreadable.get(name).is_some()
     }
 
-    /// What is known of an object whose newest version cannot be read.
+    /// Returns what is known of an object whose newest version cannot be read.
     pub fn unreadable(&self, namespace: &str, name: &str) -> Option<Arc<PartialObject>> {
         let held = self.0.held.read();
         held.unreadable.get(Named { namespace, name }).cloned()
     }
 
-    /// The same of all such objects of a namespace, by name. Read it before the objects: one that is read meanwhile is then among these
+    /// Returns what is known of all such objects of a namespace, by name. Read it before the objects: one that is read meanwhile is then among these
     /// or among those.
     pub fn unreadable_in(&self, namespace: &str) -> Vec<Arc<PartialObject>> {
         self.0.held.read().unreadable.within(namespace)
     }
 
-    /// Number of objects that cannot be read.
+    /// Returns the number of objects that cannot be read.
     pub fn unreadable_len(&self) -> usize {
         self.0.held.read().unreadable.len()
     }
 
-    /// The objects under a key, by namespace and name.
+    /// Returns the objects under a key, by namespace and name.
     pub fn by(&self, index: &Index<K>, key: &str) -> Vec<Arc<K>> {
         self.select(index, key, |_| true)
     }
 
-    /// The objects under a key that the filter lets through, by namespace and name. The filter must be quick: nothing can change
+    /// Returns the objects under a key that the filter lets through, by namespace and name. The filter must be quick: nothing can change
     /// meanwhile.
     pub fn select(&self, index: &Index<K>, key: &str, mut filter: impl FnMut(&K) -> bool) -> Vec<Arc<K>> {
         let indexes = self.0.kind.indexes();
@@ -189,13 +189,13 @@ impl<K: Send + Sync + 'static> Store<K> {
         self.sorted(found)
     }
 
-    /// All objects, by namespace and name.
+    /// Returns all objects, by namespace and name.
     pub fn list(&self) -> Vec<Arc<K>> {
         let all = self.0.held.read().table.all().cloned().collect();
         self.sorted(all)
     }
 
-    /// Number of objects.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.0.held.read().table.len()
     }
@@ -205,17 +205,17 @@ impl<K: Send + Sync + 'static> Store<K> {
         self.len() == 0
     }
 
-    /// How far this store has come. Read it before the objects: they are at least that new.
+    /// Returns how far this store has come. Read it before the objects: they are at least that new.
     pub fn position(&self) -> Position {
         self.0.held.read().position
     }
 
-    /// Namespace and name of an object of this kind.
+    /// Returns the namespace and name of an object of this kind.
     pub fn name<'a>(&self, object: &'a K) -> Named<'a> {
         self.0.kind.name(object)
     }
 
-    /// Version of an object of this kind.
+    /// Returns the version of an object of this kind.
     pub fn version(&self, object: &K) -> Version {
         self.0.kind.version(object)
     }

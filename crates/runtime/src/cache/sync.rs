@@ -38,6 +38,10 @@ impl Syncing {
     }
 
     /// Waits until every kind is listed or known to be missing.
+    ///
+    /// # Errors
+    ///
+    /// Fails after that time, and names the kinds that are still waited for.
     pub async fn within(&self, deadline: Duration) -> Result<(), NotSynced> {
         let settled = |state: &SyncState| *state != SyncState::Pending;
         let all = async {
@@ -58,7 +62,7 @@ impl Syncing {
         })
     }
 
-    /// The kinds that the API server does not serve, by name.
+    /// Returns the kinds that the API server does not serve, by name.
     pub fn missing(&self) -> Vec<String> {
         let missing = self.0.iter().filter(|(_, state)| *state.borrow() == SyncState::Missing);
         let mut kinds: Vec<_> = missing.map(|(kind, _)| kind.clone()).collect();

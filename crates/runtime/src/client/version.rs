@@ -32,7 +32,7 @@ impl ServerVersion {
         Self { major, minor, patch }
     }
 
-    /// Must resources of a running Pod be changed through its `resize` subresource?
+    /// Returns whether resources of a running Pod must be changed through its `resize` subresource.
     pub fn has_pod_resize(self) -> bool {
         self >= Self::POD_RESIZE
     }

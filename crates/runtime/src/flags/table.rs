@@ -3,7 +3,7 @@
 use clap::{Arg, Command};
 use std::fmt::Write as _;
 
-/// One Markdown table per group of flags, in the order of their definition.
+/// Returns one Markdown table per group of flags, in the order of their definition.
 pub fn markdown(command: &Command) -> String {
     let mut groups: Vec<(&str, Vec<&Arg>)> = Vec::new();
     for arg in command.get_arguments() {

@@ -54,7 +54,11 @@ impl Leadership {
         })))
     }
 
-    /// Allows one write, or says why not.
+    /// Allows one write.
+    ///
+    /// # Errors
+    ///
+    /// Fails when this process does not hold the lease, or not for long enough.
     pub fn permit(&self) -> Result<Permit, Error> {
         let Some(inner) = &self.0 else {
             return Ok(Permit {
@@ -131,7 +135,7 @@ fn refused(why: &str) -> Error {
 }
 
 impl Permit {
-    /// When the call must have ended.
+    /// Returns when the call must have ended.
     pub fn ends(&self) -> Option<Instant> {
         self.ends
     }

@@ -57,7 +57,7 @@ impl LeaseOptions {
     }
 }
 
-/// `<hostname>_<uuid>`.
+/// Returns `<hostname>_<uuid>`.
 pub fn identity() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{host}_{}", uuid::Uuid::new_v4())

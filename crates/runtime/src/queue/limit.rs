@@ -82,7 +82,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token if there is one. Returns whether there was.
     pub fn try_take(&mut self, now: Instant) -> bool {
         let before = self.clone();
         let there = self.take(now).is_zero();
@@ -92,7 +92,7 @@ impl Bucket {
         there
     }
 
-    /// Takes a token and says how long to wait until it is really there.
+    /// Takes a token and returns how long to wait until it is really there.
     pub fn take(&mut self, now: Instant) -> Duration {
         if self.rate <= 0.0 {
             return Duration::ZERO;

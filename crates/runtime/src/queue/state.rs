@@ -154,7 +154,7 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
         self.back_off.forget(key);
     }
 
-    /// The next key, the priority under which it came, and how long it waited.
+    /// Returns the next key, the priority under which it came, and how long it waited.
     pub fn take(&mut self, now: Instant) -> Option<(T, Priority, Duration)> {
         if self.shut_down {
             return None;
@@ -175,7 +175,7 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
         Some((key, priority, now.saturating_duration_since(since)))
     }
 
-    /// The work on a key is done. Returns how long it took.
+    /// Ends the work on a key. Returns how long it took.
     pub fn done(&mut self, key: &T, now: Instant) -> Duration {
         let Some(entry) = self.entries.get_mut(key) else {
             return Duration::ZERO;
@@ -192,12 +192,12 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
         taken.map_or(Duration::ZERO, |taken| now.saturating_duration_since(taken))
     }
 
-    /// When the next key for later is due.
+    /// Returns when the next key for later is due.
     pub fn next_due(&self) -> Option<Instant> {
         self.later.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Number of keys that wait to be handed out.
+    /// Returns the number of keys that wait to be handed out.
     pub fn len(&self) -> usize {
         self.ready.iter().map(BTreeMap::len).sum()
     }
@@ -226,12 +226,12 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
         self.shut_down
     }
 
-    /// How many keys were added since this was last asked, those whose time had come included.
+    /// Returns how many keys were added since this was last asked, those whose time had come included.
     pub fn added(&mut self) -> u64 {
         std::mem::take(&mut self.added)
     }
 
-    /// How long the keys in flight have been worked on.
+    /// Returns how long the keys in flight have been worked on.
     pub fn ages(&self, now: Instant) -> Ages {
         let taken = self.entries.values().filter_map(|entry| entry.taken);
         taken.fold(Ages::default(), |ages, taken| {

@@ -46,7 +46,7 @@ where
 }
 
 impl<T, E> SlowStart<T, E> {
-    /// The first failure, if there was one.
+    /// Returns the first failure, if there was one.
     pub fn failure(&self) -> Option<&E> {
         self.tried.iter().find_map(|result| result.as_ref().err())
     }
