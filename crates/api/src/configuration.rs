@@ -36,7 +36,6 @@ pub struct MetadataRule {
 /// A kind that is not ours and not Kubernetes'.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomWorkload {
-    /// The kind.
     pub kind: GroupVersionKind,
     /// Owners between the workload and its Pods.
     pub sub_resources: Vec<GroupVersionKind>,
@@ -47,11 +46,8 @@ pub struct CustomWorkload {
 /// A kind in one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersionKind {
-    /// Group.
     pub group: String,
-    /// Version.
     pub version: String,
-    /// Kind.
     pub kind: String,
 }
 
@@ -59,7 +55,6 @@ pub struct GroupVersionKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("key {key} of the ConfigMap kruise-configuration: {reason}")]
 pub struct ConfigurationError {
-    /// The key.
     pub key: &'static str,
     /// What is wrong with its value.
     pub reason: String,

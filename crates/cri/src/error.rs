@@ -18,7 +18,6 @@ pub enum Error {
     /// The runtime did not answer in time.
     #[error("rpc error: code = DeadlineExceeded desc = {call} was not answered within {within:?}")]
     Silent {
-        /// The call.
         call: &'static str,
         /// Its deadline.
         within: Duration,
@@ -26,7 +25,6 @@ pub enum Error {
     /// The runtime's answer is longer than we are ready to read.
     #[error("rpc error: code = ResourceExhausted desc = {call} was answered with more than {most} bytes")]
     TooLong {
-        /// The call.
         call: &'static str,
         /// The longest answer that is read.
         most: usize,
@@ -34,7 +32,6 @@ pub enum Error {
     /// The runtime answered something that makes no sense.
     #[error("the container runtime answered {call} without {what}")]
     Empty {
-        /// The call.
         call: &'static str,
         /// What is missing.
         what: &'static str,

@@ -42,7 +42,6 @@ pub struct Runtime {
 pub struct Credentials {
     /// User.
     pub username: String,
-    /// Password.
     pub password: String,
 }
 

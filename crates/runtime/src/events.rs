@@ -43,13 +43,10 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub struct Regarding {
     /// Group and version.
     pub api_version: String,
-    /// Kind.
     pub kind: String,
     /// Namespace; empty for objects of the cluster.
     pub namespace: String,
-    /// Name.
     pub name: String,
-    /// UID.
     pub uid: String,
     /// Version that was looked at; may be empty.
     pub resource_version: String,

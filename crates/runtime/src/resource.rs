@@ -8,7 +8,6 @@ use std::sync::Arc;
 pub struct ObjectKey {
     /// Namespace, or empty.
     pub namespace: Arc<str>,
-    /// Name.
     pub name: Arc<str>,
 }
 

@@ -69,7 +69,6 @@ impl WriterOptions {
 pub struct Written {
     /// Its name, which the server may have chosen.
     pub name: String,
-    /// Its UID.
     pub uid: String,
     /// The version that this write made; empty when the answer did not say (deletions without a grace period).
     pub resource_version: String,

@@ -26,7 +26,6 @@ pub struct PodStatus {
     /// Address of the Pod.
     #[serde(rename = "podIP", deserialize_with = "or_empty")]
     pub pod_ip: Box<str>,
-    /// Conditions.
     #[serde(deserialize_with = "or_empty")]
     pub conditions: Box<[PodCondition]>,
     /// How the containers are.
@@ -101,7 +100,6 @@ pub struct ContainerStatus {
     /// Image it runs, as the runtime names it.
     #[serde(deserialize_with = "or_empty")]
     pub image: Text,
-    /// ID of that image.
     #[serde(rename = "imageID", deserialize_with = "or_empty")]
     pub image_id: Text,
     /// ID of the container; a restart gives another.

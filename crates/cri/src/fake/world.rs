@@ -45,11 +45,8 @@ pub struct Pullable {
 /// A container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FakeContainer {
-    /// Its ID.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Its Pod.
     pub pod_uid: String,
     /// Whether it runs.
     pub running: bool,

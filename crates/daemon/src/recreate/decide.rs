@@ -71,7 +71,6 @@ pub(super) fn phase(request: &ContainerRecreateRequest) -> RecreatePhase {
 /// Whether containers may be stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Drained {
-    /// Yes.
     Yes,
     /// After this time.
     In(Duration),

@@ -14,7 +14,6 @@ use super::list_watch::Selection;
 pub struct Named<'a> {
     /// Namespace; empty for objects of the cluster.
     pub namespace: &'a str,
-    /// Name.
     pub name: &'a str,
 }
 

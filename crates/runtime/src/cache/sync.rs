@@ -26,7 +26,6 @@ pub struct Syncing(Vec<(String, watch::Receiver<SyncState>)>);
     kinds.join(", ")
 )]
 pub struct NotSynced {
-    /// The kinds.
     pub kinds: Vec<String>,
     /// The deadline.
     pub within: Duration,

@@ -16,7 +16,6 @@ pub struct Target<'a> {
     pub resource: &'a Resource,
     /// Its namespace; empty for objects of the cluster.
     pub namespace: &'a str,
-    /// Its name.
     pub name: &'a str,
     /// Part of it that is written by itself; nothing for the object.
     pub subresource: Option<Subresource>,
