@@ -254,13 +254,13 @@ impl Lane<'_> {
             same(&format!("restarts of {container}"), &json!(times), &json!(seen))?;
         }
         let Some(hashes) = &step.pod.hashes else { return Ok(()) };
-        let told = seen.told();
+        let meta = seen.containers_meta();
         same(
             "hashes",
             hashes,
-            &told
+            &meta
                 .iter()
-                .map(|(name, told)| (name.clone(), told["hashes"].clone()))
+                .map(|(name, container)| (name.clone(), container["hashes"].clone()))
                 .collect(),
         )?;
         for status in seen
@@ -269,9 +269,9 @@ impl Lane<'_> {
             .map(|pod| items(&pod["status"]["containerStatuses"]))
             .unwrap_or_default()
         {
-            let told = &told[text(&status["name"])];
+            let container = &meta[text(&status["name"])];
             for field in ["containerID", "restartCount"] {
-                same(field, &status[field], &told[field])?;
+                same(field, &status[field], &container[field])?;
             }
         }
         Ok(())
@@ -279,7 +279,7 @@ impl Lane<'_> {
 
     async fn compare_events(&self) -> Result<(), NotYet> {
         let events: Api<Event> = self.node.space.api();
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for event in events.list(&ListParams::default()).await?.items {
             let event = json!(event);
             let about = &event["involvedObject"];
@@ -288,7 +288,7 @@ impl Lane<'_> {
                 continue;
             }
             same("source", &json!(component), &event["source"]["component"])?;
-            told.push(format!(
+            lines.push(format!(
                 "{}/{}{} {} {} {} {component}: {}",
                 text(&about["kind"]),
                 text(&about["name"]),
@@ -299,10 +299,10 @@ impl Lane<'_> {
                 text(&event["message"]),
             ));
         }
-        told.sort();
+        lines.sort();
         let mut recorded = self.named(&self.recorded.events);
         recorded.sort();
-        same("events", &json!(recorded), &json!(told))
+        same("events", &json!(recorded), &json!(lines))
     }
 }
 

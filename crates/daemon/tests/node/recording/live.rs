@@ -100,7 +100,7 @@ impl Seen {
             .versions
             .iter()
             .filter(|((kind, _), _)| KINDS.contains(&kind.as_str()));
-        let told = ours.map(|((kind, name), versions)| {
+        let states = ours.map(|((kind, name), versions)| {
             let first = &versions[0];
             let name = match text(&first["metadata"]["generateName"]) {
                 "" => format!("{kind}/{name}"),
@@ -111,7 +111,7 @@ impl Seen {
                 distinct(versions.iter().map(|version| object_state(version, &containers))),
             )
         });
-        told.collect()
+        states.collect()
     }
 
     /// What nodes are asked for and what they answer, by node and image, for images whose names begin so.
@@ -185,23 +185,24 @@ impl Seen {
             }
             let mut conditions = items(&version["status"]["conditions"]).iter();
             let condition = conditions.find(|condition| condition["type"] == "KruisePodReady")?;
-            let told = object(condition).into_iter();
+            let fields = object(condition).into_iter();
             Some(
-                told.filter(|(name, _)| ["status", "reason", "message"].contains(&name.as_str()))
+                fields
+                    .filter(|(name, _)| ["status", "reason", "message"].contains(&name.as_str()))
                     .collect(),
             )
         });
         Value::Array(distinct(states))
     }
 
-    /// What the daemon tells of the Pod's containers.
-    pub(super) fn told(&self) -> Map<String, Value> {
+    /// What the daemon reports of the Pod's containers.
+    pub(super) fn containers_meta(&self) -> Map<String, Value> {
         let annotations = self.pod().last().map(|pod| &pod["metadata"]["annotations"]);
-        let told = annotations.map(|all| text(&all["apps.kruise.io/runtime-containers-meta"]));
-        let told: Value = told
-            .and_then(|told| serde_json::from_str(told).ok())
+        let meta = annotations.map(|all| text(&all["apps.kruise.io/runtime-containers-meta"]));
+        let meta: Value = meta
+            .and_then(|meta| serde_json::from_str(meta).ok())
             .unwrap_or_default();
-        let containers = items(&told["containers"]).iter();
+        let containers = items(&meta["containers"]).iter();
         containers
             .map(|container| (text(&container["name"]).to_owned(), container.clone()))
             .collect()
@@ -215,11 +216,11 @@ impl Seen {
             .filter(|((kind, _), _)| kind == "Pod")
             .flat_map(|(_, versions)| versions);
         let statuses = pods.flat_map(|pod| items(&pod["status"]["containerStatuses"]));
-        let told = statuses.map(|status| {
+        let counts = statuses.map(|status| {
             let count = status["restartCount"].as_i64().unwrap_or(0);
             (text(&status["containerID"]), (text(&status["name"]), count))
         });
-        told.collect()
+        counts.collect()
     }
 }
 
@@ -255,30 +256,30 @@ fn object_state(version: &Value, containers: &BTreeMap<&str, (&str, i64)>) -> Va
             )
         })
         .collect();
-    let relative = |name: &str, told: &mut Value| {
-        let Some((owner, count)) = containers.get(text(&told["containerID"])) else {
+    let relative = |name: &str, status: &mut Value| {
+        let Some((owner, count)) = containers.get(text(&status["containerID"])) else {
             return;
         };
         let since = before.get(name).copied().unwrap_or(0);
-        told["containerID"] = json!(format!("{owner}+{}", count - since));
-        told["restartCount"] = json!(told["restartCount"].as_i64().unwrap_or(0) - since);
+        status["containerID"] = json!(format!("{owner}+{}", count - since));
+        status["restartCount"] = json!(status["restartCount"].as_i64().unwrap_or(0) - since);
     };
     for container in list(&mut state, "/spec/containers") {
         let name = text(&container["name"]).to_owned();
         relative(&name, &mut container["statusContext"]);
     }
     if let Some(snapshot) = state.pointer_mut("/status/containerStatusSnapshot") {
-        let told = items(snapshot).iter().filter(|told| told["name"] != FLEETING);
-        *snapshot = told.cloned().collect();
+        let status = items(snapshot).iter().filter(|status| status["name"] != FLEETING);
+        *snapshot = status.cloned().collect();
         if items(snapshot).is_empty() {
             state["status"]
                 .as_object_mut()
                 .map(|status| status.remove("containerStatusSnapshot"));
         }
     }
-    for told in list(&mut state, "/status/containerStatusSnapshot") {
-        let name = text(&told["name"]).to_owned();
-        relative(&name, told);
+    for status in list(&mut state, "/status/containerStatusSnapshot") {
+        let name = text(&status["name"]).to_owned();
+        relative(&name, status);
     }
     state
 }
@@ -290,22 +291,22 @@ fn tags_of(version: &Value, begin: &[String]) -> BTreeMap<String, Value> {
         ("spec", &version["spec"]["images"]),
         ("status", &version["status"]["imageStatuses"]),
     ] {
-        for (image, told) in object(images)
+        for (image, tags_of_image) in object(images)
             .iter()
             .filter(|(image, _)| begin.iter().any(|begin| image.starts_with(begin)))
         {
-            for tag in items(&told["tags"])
+            for tag in items(&tags_of_image["tags"])
                 .iter()
                 .filter(|tag| !differences::is_under_way(tag))
             {
-                let mut told = tag.clone();
-                for owner in list(&mut told, "/ownerReferences") {
+                let mut tag_state = tag.clone();
+                for owner in list(&mut tag_state, "/ownerReferences") {
                     if let Some(owner) = owner.as_object_mut() {
                         owner.remove("uid");
                     }
                 }
                 let name = format!("{image}:{}", text(&tag["tag"]));
-                tags.entry(name).or_insert_with(|| json!({}))[side] = told;
+                tags.entry(name).or_insert_with(|| json!({}))[side] = tag_state;
             }
         }
     }
