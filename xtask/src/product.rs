@@ -136,9 +136,9 @@ pub(crate) fn compile(profile: &str, step: &Step) -> Result<Vec<PathBuf>> {
             );
         }
     }
-    let said = collector.join().unwrap_or_default();
+    let text = collector.join().unwrap_or_default();
     if !child.wait()?.success() {
-        bail!("cargo build failed:\n{}", shell::tail(&said.join("\n"), 40));
+        bail!("cargo build failed:\n{}", shell::tail(&text.join("\n"), 40));
     }
     let folder = crate::root().join("target").join(host_target()?).join(profile);
     Ok(PROGRAMS.iter().map(|(_, program, _)| folder.join(program)).collect())

@@ -33,7 +33,7 @@ impl Run {
         Self { process, folder }
     }
 
-    fn said(&self) -> String {
+    fn text(&self) -> String {
         ["out", "err"]
             .map(|name| fs::read_to_string(self.folder.path().join(name)).unwrap())
             .join("\n")
@@ -41,11 +41,11 @@ impl Run {
 
     /// Sends a signal to the API server that it has started last, once there is one and all is installed there.
     fn signal_api_server(&self, signal: Signal) -> bool {
-        if !self.said().contains("✓ Installing") {
+        if !self.text().contains("✓ Installing") {
             return false;
         }
         let number = self
-            .said()
+            .text()
             .matches("Starting a control plane")
             .count()
             .saturating_sub(1);
@@ -64,7 +64,7 @@ impl Run {
             status = self.process.try_wait().unwrap();
             status.is_some()
         });
-        status.unwrap_or_else(|| panic!("still runs:\n{}", self.said()))
+        status.unwrap_or_else(|| panic!("still runs:\n{}", self.text()))
     }
 }
 
@@ -79,9 +79,9 @@ impl Drop for Run {
 fn given_a_peer_that_does_not_start_then_the_run_says_so() {
     let mut run = Run::start(&["idle", "--peer", "/bin/false"]);
     assert_eq!(run.ends().code(), Some(1));
-    let said = run.said();
-    assert!(said.contains("peer does not start"), "{said}");
-    assert!(!said.contains("% of a core"), "no figures of half a comparison: {said}");
+    let text = run.text();
+    assert!(text.contains("peer does not start"), "{text}");
+    assert!(!text.contains("% of a core"), "no figures of half a comparison: {text}");
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn given_no_peer_at_all_then_nothing_is_started() {
     let mut run = Run::start(&["idle", "--peer", "/nowhere/manager"]);
     assert_eq!(run.ends().code(), Some(1));
     assert!(
-        run.said().contains("there is no program /nowhere/manager"),
+        run.text().contains("there is no program /nowhere/manager"),
         "{}",
-        run.said()
+        run.text()
     );
 }
 
@@ -108,11 +108,11 @@ fn given_an_api_server_that_does_not_answer_then_the_run_says_so() {
 fn given_an_api_server_that_gets(signal: Signal) {
     let mut run = Run::start(&["idle"]);
     let sent = wait_until(PATIENCE, || run.signal_api_server(signal));
-    assert!(sent, "{}", run.said());
+    assert!(sent, "{}", run.text());
     assert_eq!(run.ends().code(), Some(1));
-    let said = run.said();
-    assert!(said.contains("the scenario idle gave no figures"), "{said}");
-    assert!(!said.contains("% of a core"), "{said}");
+    let text = run.text();
+    assert!(text.contains("the scenario idle gave no figures"), "{text}");
+    assert!(!text.contains("% of a core"), "{text}");
 }
 
 #[test]
@@ -120,22 +120,22 @@ fn given_a_peer_then_both_do_the_same_work_and_are_compared() {
     let manager = Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("kruise-manager");
     let mut run = Run::start(&["scale", "--peer", manager.to_str().unwrap(), "--bare"]);
     run.ends();
-    let said = run.said();
-    let line = said
+    let text = run.text();
+    let line = text
         .lines()
         .find(|line| line.starts_with("one set: writes per Pod, out"));
     // Value and ratio of the peer, which is ours here.
     let figures: Vec<f64> = line
-        .unwrap_or_else(|| panic!("{said}"))
+        .unwrap_or_else(|| panic!("{text}"))
         .split_whitespace()
         .filter_map(|word| word.parse().ok())
         .collect();
     let [ours, peer, ratio, ..] = figures[..] else {
-        panic!("{said}")
+        panic!("{text}")
     };
-    assert!((peer / ours - ratio).abs() < 0.01, "{said}");
+    assert!((peer / ours - ratio).abs() < 0.01, "{text}");
     assert!(
         (0.4..2.5).contains(&ratio),
-        "the same program makes about as many writes: {said}"
+        "the same program makes about as many writes: {text}"
     );
 }

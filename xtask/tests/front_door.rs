@@ -14,7 +14,7 @@ fn xtask(home: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn said(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -30,15 +30,15 @@ fn given_a_machine_with_nothing_when_up_may_not_install_then_one_message_names_a
         .env("PATH", home.path())
         .output()
         .unwrap();
-    let said = said(&output);
+    let text = text_of(&output);
     assert!(!output.status.success());
     assert!(
-        said.contains("cannot be started") && said.contains("Go is needed"),
-        "{said}"
+        text.contains("cannot be started") && text.contains("Go is needed"),
+        "{text}"
     );
     assert!(
-        said.contains("apt-get install --no-install-recommends") && said.contains("etcd-server"),
-        "{said}"
+        text.contains("apt-get install --no-install-recommends") && text.contains("etcd-server"),
+        "{text}"
     );
 }
 
@@ -70,8 +70,8 @@ fn given_no_cluster_then_every_command_says_so_and_down_is_content() {
         ),
     ] {
         let output = xtask(home.path(), args).output().unwrap();
-        assert_eq!(output.status.success(), good, "{args:?}: {}", said(&output));
-        assert!(said(&output).contains(wanted), "{args:?}: {}", said(&output));
+        assert_eq!(output.status.success(), good, "{args:?}: {}", text_of(&output));
+        assert!(text_of(&output).contains(wanted), "{args:?}: {}", text_of(&output));
     }
 }
 
@@ -85,9 +85,9 @@ fn given_a_lock_file_left_behind_by_a_crash_then_it_does_not_stand_in_the_way() 
     lock.lock().unwrap();
     let output = xtask(home.path(), &["down"]).output().unwrap();
     assert!(
-        !output.status.success() && said(&output).contains("another command is working on the cluster dev"),
+        !output.status.success() && text_of(&output).contains("another command is working on the cluster dev"),
         "{}",
-        said(&output)
+        text_of(&output)
     );
 }
 

@@ -47,13 +47,13 @@ impl Newcomer {
             .stderr(log)
             .status()
             .unwrap();
-        let said = fs::read_to_string(out.path()).unwrap();
-        if status.success() { Ok(said) } else { Err(said) }
+        let text = fs::read_to_string(out.path()).unwrap();
+        if status.success() { Ok(text) } else { Err(text) }
     }
 
     fn ok(&self, script: &str) -> String {
         self.types(script)
-            .unwrap_or_else(|said| panic!("`{script}` failed:\n{said}"))
+            .unwrap_or_else(|text| panic!("`{script}` failed:\n{text}"))
     }
 
     fn interrupts_up_once_the_apiserver_runs(&self) {
@@ -142,15 +142,15 @@ fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_
         .filter(|command| *command != TEST_COMMAND)
         .partition(|command| command.contains("xtask down"));
     assert!(!way_up.is_empty() && !way_down.is_empty());
-    let said = newcomer.ok(&way_up.into_iter().cloned().collect::<Vec<_>>().join("\n"));
+    let text = newcomer.ok(&way_up.into_iter().cloned().collect::<Vec<_>>().join("\n"));
     for wanted in [
         "node3",
         "kruise-controller-manager",
         "CloneSet default/hello: 3 wanted, 3 there",
     ] {
-        assert!(said.contains(wanted), "{wanted} is not in:\n{said}");
+        assert!(text.contains(wanted), "{wanted} is not in:\n{text}");
     }
-    first_steps::were_an_update_in_place(&said);
+    first_steps::were_an_update_in_place(&text);
     let kubectl = |rest: &str| newcomer.ok(&format!("eval \"$(cargo xtask env)\"\nkubectl {rest}"));
     assert_eq!(
         kubectl("get pods -n kruise-system --no-headers | grep -c ' 1/1 *Running'").trim(),
@@ -227,10 +227,10 @@ fn given_no_way_to_the_module_proxy_when_kubernetes_must_be_built_then_the_messa
             .unwrap()
     };
     let output = xtask(&["up", "--name", "offline"]);
-    let said = said(&output);
+    let text = text_of(&output);
     // Should it have come up after all, nothing of it may stay.
     xtask(&["down", "--name", "offline", "--purge"]);
-    assert!(!output.status.success() && said.contains("go env GOPROXY"), "{said}");
+    assert!(!output.status.success() && text.contains("go env GOPROXY"), "{text}");
 }
 
 #[test]
@@ -245,14 +245,14 @@ fn given_a_full_disk_then_up_says_where_and_how_much_is_missing() {
         .env("XDG_CACHE_HOME", paths::cache().unwrap().parent().unwrap())
         .output()
         .unwrap();
-    let said = said(&output);
+    let text = text_of(&output);
     assert!(
-        !output.status.success() && said.contains("8 MiB are free") && said.contains("1024 MiB are needed"),
-        "{said}"
+        !output.status.success() && text.contains("8 MiB are free") && text.contains("1024 MiB are needed"),
+        "{text}"
     );
 }
 
-fn said(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),

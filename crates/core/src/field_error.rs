@@ -209,14 +209,14 @@ impl Extend<FieldError> for FieldErrors {
 
 impl fmt::Display for FieldErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told: Vec<String> = Vec::with_capacity(self.0.len());
+        let mut texts: Vec<String> = Vec::with_capacity(self.0.len());
         for error in &self.0 {
             let text = error.to_string();
-            if !told.contains(&text) {
-                told.push(text);
+            if !texts.contains(&text) {
+                texts.push(text);
             }
         }
-        match told.as_slice() {
+        match texts.as_slice() {
             [one] => f.write_str(one),
             [] => Ok(()),
             several => write!(f, "[{}]", several.join(", ")),
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn errors_read_as_those_of_kubernetes() {
         let path = Path::new("spec").child("items").index(2).key("a/b").child("name");
-        let said = |error: FieldError| error.to_string().replace("spec.items[2][a/b].name", "_");
+        let text_of = |error: FieldError| error.to_string().replace("spec.items[2][a/b].name", "_");
         for (error, text) in [
             (FieldError::required(&path, ""), "_: Required value"),
             (FieldError::required(&path, "say it"), "_: Required value: say it"),
@@ -306,7 +306,7 @@ mod tests {
             ),
             (FieldError::internal(&path, "broken"), "_: Internal error: broken"),
         ] {
-            assert_eq!(said(error), text);
+            assert_eq!(text_of(error), text);
         }
     }
 
@@ -316,12 +316,12 @@ mod tests {
             FieldError::required(&Path::new("a"), ""),
             FieldError::required(&Path::new("b"), ""),
         );
-        let told =
+        let text =
             |errors: &[&FieldError]| FieldErrors(errors.iter().map(|error| (*error).clone()).collect()).to_string();
-        assert_eq!(told(&[]), "");
-        assert_eq!(told(&[&a]), "a: Required value");
-        assert_eq!(told(&[&a, &a]), "a: Required value");
-        assert_eq!(told(&[&b, &a, &b]), "[b: Required value, a: Required value]");
+        assert_eq!(text(&[]), "");
+        assert_eq!(text(&[&a]), "a: Required value");
+        assert_eq!(text(&[&a, &a]), "a: Required value");
+        assert_eq!(text(&[&b, &a, &b]), "[b: Required value, a: Required value]");
     }
 
     #[test]

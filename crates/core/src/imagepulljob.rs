@@ -56,7 +56,7 @@ pub struct Observed {
     /// The Secrets it names, and their copies.
     pub secrets: Secrets,
     /// When the progress was last written, as far as is known.
-    pub told: Option<Timestamp>,
+    pub last_written: Option<Timestamp>,
     /// `--default-ttlseconds-for-always-nodeimage`: seconds that a tag stays at least after its pull.
     pub tag_ttl_seconds: i64,
 }
@@ -125,7 +125,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
             });
         }
     }
-    tell(observed, &old, &new, env, &mut plan);
+    write_status(observed, &old, &new, env, &mut plan);
     if new.completion_time.is_none()
         && job.spec.completion_policy.type_ != CompletionPolicyType::Never
         && let (Some(seconds), Some(start)) = (job.spec.completion_policy.active_deadline_seconds, &new.start_time)
@@ -137,12 +137,14 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
 }
 
 /// Writes the status, unless only the progress is new and was written just now.
-fn tell(observed: &Observed, old: &ImagePullJobStatus, new: &ImagePullJobStatus, env: &Env, plan: &mut Plan) {
+fn write_status(observed: &Observed, old: &ImagePullJobStatus, new: &ImagePullJobStatus, env: &Env, plan: &mut Plan) {
     if old == new && observed.job.status.is_some() {
         return;
     }
     let is_turn = old.start_time.is_none() || new.completion_time.is_some();
-    let next = observed.told.map(|told| told.saturating_add(PROGRESS).unwrap_or(told));
+    let next = observed
+        .last_written
+        .map(|last| last.saturating_add(PROGRESS).unwrap_or(last));
     match next.filter(|next| !is_turn && *next > env.now) {
         Some(next) => plan.wake(Duration::try_from(next.duration_since(env.now)).unwrap_or_default()),
         None => plan.status = status::write(&observed.job, new),

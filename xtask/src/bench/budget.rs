@@ -63,7 +63,7 @@ pub(super) fn check(budgets: &[Budget], chapters: &[Chapter], quick: bool) -> Re
         }
         let found = budget.found(chapter);
         let kept = found.is_some_and(|found| budget.goal.is_met_by(found));
-        let said = format!(
+        let text = format!(
             "{}: {}{} is {} ({})",
             budget.scenario,
             budget.measure,
@@ -76,9 +76,9 @@ pub(super) fn check(budgets: &[Budget], chapters: &[Chapter], quick: bool) -> Re
             budget.goal.text(),
         );
         if kept {
-            println!("kept: {said}");
+            println!("kept: {text}");
         } else {
-            exceeded.push(said);
+            exceeded.push(text);
         }
     }
     if !exceeded.is_empty() {

@@ -21,7 +21,7 @@ pub(super) fn describe() -> Machine {
         .unwrap_or_default();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let etcd = shell::find("etcd").and_then(|etcd| shell::run(Command::new(etcd).arg("--version")).ok());
-    let etcd = etcd.as_deref().and_then(|said| said.lines().next()).unwrap_or_default();
+    let etcd = etcd.as_deref().and_then(|text| text.lines().next()).unwrap_or_default();
     Machine {
         processor: field("/proc/cpuinfo", "model name"),
         cores: std::thread::available_parallelism().map_or(1, Into::into),

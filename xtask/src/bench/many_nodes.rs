@@ -118,8 +118,8 @@ fn answer(object: &Value) -> Option<Value> {
     let asked = object["spec"]["images"][IMAGE]["tags"].get(0)?;
     // The first version is 0, and left out.
     let version = &asked["version"];
-    let said = object["status"]["imageStatuses"][IMAGE]["tags"].get(0);
-    if said.is_some_and(|said| said["version"] == *version) {
+    let tag = object["status"]["imageStatuses"][IMAGE]["tags"].get(0);
+    if tag.is_some_and(|tag| tag["version"] == *version) {
         return None;
     }
     let now = k8s_openapi::jiff::Timestamp::now().to_string();

@@ -55,12 +55,12 @@ fn size(path: &Path) -> Result<f64> {
 
 /// Resident bytes per Pod, as the cache's own example tells.
 fn cached_pods(pods: u32) -> Result<f64> {
-    let said = shell::run(
+    let text = shell::run(
         product::static_cargo("run", "release")?
             .args(["--quiet", "-p", "kruise-runtime", "--example", "cache_memory", "--"])
             .arg(pods.to_string()),
     )?;
-    said.lines()
+    text.lines()
         .find_map(|line| {
             line.strip_prefix("listed: ")?
                 .split_once("resident, ")?
@@ -70,7 +70,7 @@ fn cached_pods(pods: u32) -> Result<f64> {
                 .parse()
                 .ok()
         })
-        .with_context(|| format!("no figure in:\n{said}"))
+        .with_context(|| format!("no figure in:\n{text}"))
 }
 
 /// What the chart installs, without its Pods.

@@ -52,10 +52,10 @@ impl Outcome {
 
     /// What each test that failed said, in short.
     pub(super) fn failures(&self) -> String {
-        let said = self.output.split_once("\nfailures:\n").map_or("", |(_, said)| said);
-        let said = said.split("\nfailures:\n").next().unwrap_or_default();
+        let text = self.output.split_once("\nfailures:\n").map_or("", |(_, text)| text);
+        let text = text.split("\nfailures:\n").next().unwrap_or_default();
         let mut short = String::new();
-        for test in said.split("\n---- ").skip(1) {
+        for test in text.split("\n---- ").skip(1) {
             let lines: Vec<&str> = test.lines().collect();
             let (start, end) = lines.split_at(lines.len().min(25));
             let end = &end[end.len().saturating_sub(25)..];
@@ -297,10 +297,10 @@ mod tests {
             }
             .failures()
         };
-        let told = short(&output);
-        assert!(told.starts_with("---- a stdout ----\nline 0\n"), "{told}");
-        assert!(told.contains("line 99\n") && !told.contains("line 50\n"), "{told}");
-        assert!(told.contains("---- b stdout ----\nno Pod\n"), "{told}");
+        let shown = short(&output);
+        assert!(shown.starts_with("---- a stdout ----\nline 0\n"), "{shown}");
+        assert!(shown.contains("line 99\n") && !shown.contains("line 50\n"), "{shown}");
+        assert!(shown.contains("---- b stdout ----\nno Pod\n"), "{shown}");
         assert_eq!(short("ended by a signal"), "ended by a signal");
     }
 }

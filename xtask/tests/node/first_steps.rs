@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 
 /// The commands at the end of what `up` says, without the one that prepares the shell.
-pub(crate) fn proposed(said: &str) -> Vec<&str> {
-    let steps: Vec<&str> = said
+pub(crate) fn proposed(text: &str) -> Vec<&str> {
+    let steps: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("  "))
         .filter(|line| line.starts_with("kubectl ") || line.starts_with("sed "))
         .collect();
-    assert!(steps.len() > 3, "no first steps in:\n{said}");
+    assert!(steps.len() > 3, "no first steps in:\n{text}");
     steps
 }
 
 /// The tables show the same Pods twice; only image and restarts differ.
-pub(crate) fn were_an_update_in_place(said: &str) {
-    let tables: Vec<BTreeMap<&str, Vec<&str>>> = said.split("\nNAME ").skip(1).filter_map(pods).collect();
+pub(crate) fn were_an_update_in_place(text: &str) {
+    let tables: Vec<BTreeMap<&str, Vec<&str>>> = text.split("\nNAME ").skip(1).filter_map(pods).collect();
     let [before, after] = &tables[..] else {
-        panic!("not two tables of Pods in:\n{said}");
+        panic!("not two tables of Pods in:\n{text}");
     };
-    assert_eq!(before.len(), 3, "{said}");
+    assert_eq!(before.len(), 3, "{text}");
     for (table, tag, restarts) in [(before, ":1.20", "0"), (after, ":1.21", "1")] {
         for pod in table.values() {
-            assert!(pod[2].ends_with(tag) && pod[3] == restarts, "{said}");
+            assert!(pod[2].ends_with(tag) && pod[3] == restarts, "{text}");
         }
     }
     // Names, UIDs and addresses.
@@ -32,7 +32,7 @@ pub(crate) fn were_an_update_in_place(said: &str) {
             .map(|(name, pod)| format!("{name} {} {}", pod[0], pod[1]))
             .collect()
     };
-    assert_eq!(who(before), who(after), "{said}");
+    assert_eq!(who(before), who(after), "{text}");
 }
 
 /// The Pods of a table, by name, if it is one of those that are looked for.

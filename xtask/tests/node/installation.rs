@@ -66,7 +66,7 @@ impl<'a> Installed<'a> {
 
     fn ok(&self, script: &str) -> String {
         self.types(script)
-            .unwrap_or_else(|said| panic!("`{script}` failed:\n{said}"))
+            .unwrap_or_else(|text| panic!("`{script}` failed:\n{text}"))
     }
 
     fn applies(&self, manifest: &str) {
@@ -131,7 +131,7 @@ impl<'a> Installed<'a> {
             let done = self.types(&script.join("\n"));
             stop.store(true, Ordering::Relaxed);
             let calls = load.join().expect("no call failed");
-            done.unwrap_or_else(|said| panic!("{said}"));
+            done.unwrap_or_else(|text| panic!("{text}"));
             calls
         });
         assert!(calls > 10, "{calls}");
@@ -151,8 +151,8 @@ impl<'a> Installed<'a> {
             ("create clonesets.apps.kruise.io", false),
             ("get resourcedistributions.apps.kruise.io", false),
         ] {
-            let said = self.types(&format!("kubectl auth can-i {what} --as=viewer"));
-            assert_eq!(said.is_ok(), may, "{what}: {said:?}");
+            let text = self.types(&format!("kubectl auth can-i {what} --as=viewer"));
+            assert_eq!(text.is_ok(), may, "{what}: {text:?}");
         }
     }
 
@@ -179,8 +179,8 @@ impl<'a> Installed<'a> {
     /// An uninstall is refused while a workload is left, and then leaves nothing in anybody's way.
     pub(crate) fn can_be_removed_only_without_workloads(self) {
         let refused = self.types("helm uninstall kruise -n default --timeout 2m");
-        let said = refused.expect_err("a CloneSet is left");
-        assert!(said.contains("kruise-finalizer failed"), "{said}");
+        let text = refused.expect_err("a CloneSet is left");
+        assert!(text.contains("kruise-finalizer failed"), "{text}");
         self.kubectl("get cloneset shop");
         self.kubectl("-n kruise-system get deployment kruise-controller-manager");
         self.kubectl("delete cloneset shop");

@@ -8,7 +8,7 @@ use kruise_testkit::paths;
 use tempfile::TempDir;
 
 use super::first_steps;
-use crate::{root, said};
+use crate::{root, text_of};
 
 const CLUSTER: &str = "plain";
 
@@ -89,15 +89,15 @@ fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_an
     let nobody = Nobody::new();
     let up = nobody.types(&format!("xtask up --name {CLUSTER}"));
     assert!(
-        up.status.success() && said(&up).contains("simulated nodes only"),
+        up.status.success() && text_of(&up).contains("simulated nodes only"),
         "{}",
-        said(&up)
+        text_of(&up)
     );
     let refused = nobody.types("xtask up --name other --nodes 2");
     assert!(
-        !refused.status.success() && said(&refused).contains("real nodes need root"),
+        !refused.status.success() && text_of(&refused).contains("real nodes need root"),
         "{}",
-        said(&refused)
+        text_of(&refused)
     );
     let look = nobody.types(&format!(
         "eval \"$(xtask env --name {CLUSTER})\"; kubectl create deployment plain --image=nginx --replicas=4; \
@@ -105,23 +105,23 @@ fn given_no_root_then_the_cluster_has_simulated_nodes_and_a_manager_beside_it_an
     ));
     assert!(
         look.status.success()
-            && said(&look).contains("successfully rolled out")
-            && said(&look).contains("running manager"),
+            && text_of(&look).contains("successfully rolled out")
+            && text_of(&look).contains("running manager"),
         "{}",
-        said(&look)
+        text_of(&look)
     );
     // What `up` says last can be typed as it is.
     let first_steps = nobody.types(&format!(
         "eval \"$(xtask env --name {CLUSTER})\"; cd {}; {}",
         nobody.clone_of_repository().display(),
-        first_steps::proposed(&said(&up)).join("; ")
+        first_steps::proposed(&text_of(&up)).join("; ")
     ));
-    assert!(first_steps.status.success(), "{}", said(&first_steps));
-    first_steps::were_an_update_in_place(&said(&first_steps));
+    assert!(first_steps.status.success(), "{}", text_of(&first_steps));
+    first_steps::were_an_update_in_place(&text_of(&first_steps));
     let down = nobody.types(&format!("xtask down --name {CLUSTER} --purge; xtask status"));
     assert!(
-        down.status.success() && said(&down).contains("no local clusters"),
+        down.status.success() && text_of(&down).contains("no local clusters"),
         "{}",
-        said(&down)
+        text_of(&down)
     );
 }

@@ -62,9 +62,9 @@ pub(super) fn hold(
         }));
     }
     let same = Preconditions::same(request);
-    let said = json!({"status": {"conditions": all}});
+    let patch = json!({"status": {"conditions": all}});
     step.push(Chain::of(
-        Action::merge(target(request), Some(Subresource::Status), said, same).into(),
+        Action::merge(target(request), Some(Subresource::Status), patch, same).into(),
     ));
     plan.push(step);
 }

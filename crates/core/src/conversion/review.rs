@@ -83,8 +83,8 @@ fn convert_all(objects: Vec<Value>, desired: &str, warnings: &mut Vec<String>) -
         };
         match convert(&mut object, desired) {
             Ok(found) => {
-                let told = |warning: Warning| format!("{}: {}: {}", name(&object), warning.field, warning.reason);
-                warnings.extend(found.into_iter().map(told));
+                let text = |warning: Warning| format!("{}: {}: {}", name(&object), warning.field, warning.reason);
+                warnings.extend(found.into_iter().map(text));
             }
             Err(error) => return Err(format!("request.objects[{index}], {}: {error}", name(&object))),
         }

@@ -18,7 +18,7 @@ const IMAGE: &str = "nginx";
 /// One job, its nodes and its Secrets.
 struct World {
     cluster: Cluster,
-    told: Option<Timestamp>,
+    last_written: Option<Timestamp>,
     has_place: bool,
     /// Highest number of nodes that had an unanswered entry at the same time.
     most: usize,
@@ -44,7 +44,7 @@ impl World {
         );
         Self {
             cluster,
-            told: None,
+            last_written: None,
             has_place: true,
             most: 0,
         }
@@ -93,7 +93,7 @@ impl World {
                 sources,
             },
             job: Arc::new(job),
-            told: self.told,
+            last_written: self.last_written,
             tag_ttl_seconds: 300,
         }
     }
@@ -111,7 +111,7 @@ impl World {
         let outcome = self.cluster.apply(&plan, usize::MAX);
         assert_eq!(outcome.failures, [], "{plan:#?}");
         if plan.status.is_some() {
-            self.told = Some(self.cluster.now);
+            self.last_written = Some(self.cluster.now);
         }
         let open = self
             .cluster

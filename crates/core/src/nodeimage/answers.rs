@@ -37,7 +37,7 @@ pub(super) fn plan(images: &CachedNodeImage, env: &Env, plan: &mut Plan) {
             }
             found = true;
             give_up(&mut new, name, tag, message, env.now);
-            tell(images, name, tag, message, plan);
+            record_event(images, name, tag, message, plan);
         }
     }
     if let Some(due) = first {
@@ -131,18 +131,18 @@ fn count(images: &CachedNodeImage, status: &mut NodeImageStatus) {
     status.desired = i32::try_from(desired).unwrap_or(i32::MAX);
 }
 
-fn tell(images: &CachedNodeImage, name: &str, tag: &ImageTagSpec, message: &str, plan: &mut Plan) {
+fn record_event(images: &CachedNodeImage, name: &str, tag: &ImageTagSpec, message: &str, plan: &mut Plan) {
     let (image, node) = (reference(name, &tag.tag), &images.metadata.name);
     let text = format!("Failed to pull image {image} on node {node} for {message}");
     plan.events.push(Event::warning(event::PULL_IMAGE_FAILED, text.clone()));
     for owner in &tag.owner_references {
-        let said = |field: &Option<String>| field.clone().unwrap_or_default();
+        let given = |field: &Option<String>| field.clone().unwrap_or_default();
         let about = About {
-            api_version: said(&owner.api_version),
-            kind: said(&owner.kind),
-            namespace: said(&owner.namespace),
-            name: said(&owner.name),
-            uid: said(&owner.uid),
+            api_version: given(&owner.api_version),
+            kind: given(&owner.kind),
+            namespace: given(&owner.namespace),
+            name: given(&owner.name),
+            uid: given(&owner.uid),
         };
         let event = Event::warning(event::PULL_IMAGE_FAILED, text.clone());
         plan.events.push(Event {

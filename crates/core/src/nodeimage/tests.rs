@@ -178,12 +178,12 @@ fn given_a_silent_daemon_then_the_pull_has_failed_after_ten_minutes_and_everybod
             "message": "node has not responded for a long time",
         }])
     );
-    let told: Vec<Option<&str>> = plan
+    let names: Vec<Option<&str>> = plan
         .events
         .iter()
         .map(|event| event.about.as_ref().map(|about| about.name.as_str()))
         .collect();
-    assert_eq!(told, [None, Some("x")]);
+    assert_eq!(names, [None, Some("x")]);
     let text = "Failed to pull image nginx:1 on node a for node has not responded for a long time";
     assert!(
         plan.events

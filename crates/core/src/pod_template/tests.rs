@@ -156,12 +156,12 @@ fn given_privileged_containers_then_each_is_told() {
         "containers": [{"name": "a"}, {"securityContext": {"privileged": true}}, {"securityContext": {"privileged": false}}],
         "initContainers": [{"securityContext": {"privileged": true}}],
     }}));
-    let told: Vec<_> = privileged(&template, &Path::new("spec").child("template"))
+    let errors: Vec<_> = privileged(&template, &Path::new("spec").child("template"))
         .iter()
         .map(ToString::to_string)
         .collect();
     assert_eq!(
-        told,
+        errors,
         [
             "spec.template.spec.initContainers[0].securityContext.privileged: Forbidden: disallowed by cluster policy",
             "spec.template.spec.containers[1].securityContext.privileged: Forbidden: disallowed by cluster policy",

@@ -63,17 +63,17 @@ fn template_up(clone_set: &mut Object, warnings: &mut Vec<Warning>) {
     let old_reuse = scale
         .as_ref()
         .is_some_and(|scale| scale.contains_key("disablePVCReuse"));
-    let said = scale.and_then(|scale| scale.remove("enablePVCReuse"));
+    let reuse = scale.and_then(|scale| scale.remove("enablePVCReuse"));
     let mut found = Vec::new();
     if old_strategy {
         cloneset_shape::up(clone_set, &mut found);
     } else if old_reuse {
         cloneset_shape::pvc_reuse_up(spec, &mut found);
     }
-    if let Some(said) = said
+    if let Some(reuse) = reuse
         && let Some(scale) = child(clone_set, "spec").and_then(|spec| child(spec, "scaleStrategy"))
     {
-        scale.insert("enablePVCReuse".into(), said);
+        scale.insert("enablePVCReuse".into(), reuse);
     }
     warnings.extend(found.into_iter().map(|warning| Warning {
         field: format!("spec.template.cloneSetTemplate.{}", warning.field),

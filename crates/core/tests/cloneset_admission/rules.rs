@@ -16,7 +16,7 @@ fn object(version: Version, change: &Value) -> Value {
     object
 }
 
-fn told(version: Version, change: &Value, lookups: &Lookups) -> String {
+fn errors_of(version: Version, change: &Value, lookups: &Lookups) -> String {
     judged(&object(version, change), None, version, lookups)
         .unwrap()
         .to_string()
@@ -26,7 +26,7 @@ fn told(version: Version, change: &Value, lookups: &Lookups) -> String {
 fn given_a_policy_nobody_knows_then_it_is_refused() {
     let change = json!({"spec": {"updateStrategy": {"rollingUpdate": {"podUpdatePolicy": "Sometimes"}}}});
     assert_eq!(
-        told(Version::V1beta1, &change, &Lookups::default()),
+        errors_of(Version::V1beta1, &change, &Lookups::default()),
         "spec.updateStrategy.rollingUpdate.podUpdatePolicy: Invalid value: \"Sometimes\": \
          must be 'ReCreate', 'InPlaceIfPossible' or 'InPlaceOnly'"
     );
@@ -35,12 +35,12 @@ fn given_a_policy_nobody_knows_then_it_is_refused() {
 #[test]
 fn given_a_percentage_without_a_number_then_it_is_told_what_is_wrong_with_it() {
     let change = json!({"spec": {"updateStrategy": {"partition": "x%"}}});
-    let told = told(Version::V1alpha1, &change, &Lookups::default());
+    let text = errors_of(Version::V1alpha1, &change, &Lookups::default());
     assert!(
-        told.starts_with("spec.updateStrategy.partition: Invalid value: \"x%\": "),
-        "{told}"
+        text.starts_with("spec.updateStrategy.partition: Invalid value: \"x%\": "),
+        "{text}"
     );
-    assert!(told.contains("there is no number before the %"), "{told}");
+    assert!(text.contains("there is no number before the %"), "{text}");
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn given_parallelism_of_pulls_then_only_whole_numbers_from_zero_up_are_allowed()
         let change = json!({"spec": {"updateStrategy": {"rollingUpdate": {
             "podUpdatePolicy": "InPlaceIfPossible", "inPlaceUpdateStrategy": {"imagePreDownloadParallelism": value},
         }}}});
-        let told = told(Version::V1beta1, &change, &Lookups::default());
-        assert_eq!(told.is_empty(), allowed, "{value}: {told}");
+        let text = errors_of(Version::V1beta1, &change, &Lookups::default());
+        assert_eq!(text.is_empty(), allowed, "{value}: {text}");
     }
 }
 
@@ -66,7 +66,7 @@ fn given_a_pod_that_is_being_deleted_or_cannot_be_looked_up_then_naming_it_is_re
     let stored = &recorded.stored["web"];
     let mut object = stored.clone();
     object["spec"]["scaleStrategy"] = json!({"podsToDelete": ["web-a"]});
-    let told = |pod: Option<NamedPod>, object: &Value, stored: &Value| {
+    let text = |pod: Option<NamedPod>, object: &Value, stored: &Value| {
         let pods: BTreeMap<_, _> = pod.into_iter().map(|pod| ("web-a".to_owned(), pod)).collect();
         let lookups = Lookups {
             pods,
@@ -95,12 +95,12 @@ fn given_a_pod_that_is_being_deleted_or_cannot_be_looked_up_then_naming_it_is_re
         ),
         (None, format!("{path} failed: it was not looked up")),
     ] {
-        assert_eq!(told(pod, &object, stored), expected);
+        assert_eq!(text(pod, &object, stored), expected);
     }
     // What was named before is not looked at again: the Pod may be gone by now.
     let mut before = stored.clone();
     before["spec"]["scaleStrategy"] = object["spec"]["scaleStrategy"].clone();
-    assert_eq!(told(None, &object, &before), "");
+    assert_eq!(text(None, &object, &before), "");
 }
 
 #[test]

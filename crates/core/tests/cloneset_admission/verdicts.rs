@@ -5,7 +5,7 @@ use kruise_core::admission::{Admit as _, Lookups, Version};
 use kruise_core::field_error::{FieldError, FieldErrorKind};
 
 /// What the API server says of a Pod template, read back from the text of an error.
-fn told(text: &str) -> FieldError {
+fn field_error(text: &str) -> FieldError {
     let (path, body) = text.split_once(": ").unwrap();
     FieldError {
         path: path.to_owned(),
@@ -24,7 +24,7 @@ fn difference(recorded: &Recorded, case: &Case, version: Version) -> Option<Stri
         return ((code, &refusal) != (case.code, &case.says)).then(|| format!("{code:?} {refusal:?}"));
     }
     let lookups = Lookups {
-        template: case.template.iter().map(|text| told(text)).collect(),
+        template: case.template.iter().map(|text| field_error(text)).collect(),
         pods: pods(case, stored),
         ..Lookups::default()
     };

@@ -53,11 +53,11 @@ fn without_times(mut object: Value, sent: &Value) -> Value {
             .cloned()
             .unwrap_or_default();
         for tag in image["tags"].as_array_mut().unwrap() {
-            let said = given
+            let is_given = given
                 .iter()
                 .any(|each| each["tag"] == tag["tag"] && each["createdAt"].is_string());
             assert!(tag["createdAt"].is_string());
-            if !said {
+            if !is_given {
                 tag["createdAt"] = Value::Null;
             }
         }

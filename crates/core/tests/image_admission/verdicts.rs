@@ -34,7 +34,7 @@ pub(crate) fn reworded(says: &str) -> String {
 /// Code and message of a refusal.
 pub(crate) type Refusal = Option<(u16, String)>;
 
-fn told(errors: &FieldErrors) -> Refusal {
+fn refusal(errors: &FieldErrors) -> Refusal {
     (!errors.is_empty()).then(|| (400, errors.to_string()))
 }
 
@@ -50,14 +50,14 @@ fn judged(kind: &str, case: &Case) -> Refusal {
             };
             let old: Option<imagepulljob::Submitted> = case.old.as_ref().map(|old| from_value(old).unwrap());
             let forbidden = old.and_then(|old| imagepulljob::validate::forbidden(&new, &old));
-            told(&imagepulljob::validate::validate(&new)).or(forbidden.map(|error| (403, error.to_string())))
+            refusal(&imagepulljob::validate::validate(&new)).or(forbidden.map(|error| (403, error.to_string())))
         }
         "ImageListPullJob" => match from_value(&object) {
-            Ok(new) => told(&imagelistpulljob::validate::validate(&new)),
+            Ok(new) => refusal(&imagelistpulljob::validate::validate(&new)),
             Err(error) => unreadable(error),
         },
         _ => match from_value(&object) {
-            Ok(new) => told(&nodeimage::validate::validate(&new)),
+            Ok(new) => refusal(&nodeimage::validate::validate(&new)),
             Err(error) => unreadable(error),
         },
     }

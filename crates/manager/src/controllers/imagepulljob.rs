@@ -46,7 +46,7 @@ pub(super) struct ImagePullJobs {
     sets: Store<CloneSet>,
     copies: Copies,
     /// When the progress of a job was last written.
-    told: Mutex<HashMap<ObjectKey, Timestamp>>,
+    last_written: Mutex<HashMap<ObjectKey, Timestamp>>,
     secret_namespace: String,
     tag_ttl_seconds: i64,
 }
@@ -64,7 +64,7 @@ impl Observer for ImagePullJobs {
             namespaces: platform.metadata_store(Namespace::RESOURCE),
             sets: platform.store(),
             copies: Copies::default(),
-            told: Mutex::default(),
+            last_written: Mutex::default(),
             secret_namespace: settings.environment.daemon_config_namespace.clone(),
             tag_ttl_seconds: settings.flags.rules.default_ttlseconds_for_always_nodeimage,
         }
@@ -85,7 +85,7 @@ impl Observer for ImagePullJobs {
         let nodes = if is_active(&job) { self.nodes(&job) } else { Vec::new() };
         Some(Observed {
             secrets: self.look_up_secrets(key, &job),
-            told: self.told.lock().get(key).copied(),
+            last_written: self.last_written.lock().get(key).copied(),
             tag_ttl_seconds: self.tag_ttl_seconds,
             nodes,
             job,
@@ -105,12 +105,12 @@ impl Observer for ImagePullJobs {
             self.copies.fail(plan);
         }
         if plan.status.is_some() {
-            self.told.lock().insert(key.clone(), Timestamp::now());
+            self.last_written.lock().insert(key.clone(), Timestamp::now());
         }
     }
 
     fn forget(&self, key: &ObjectKey) {
-        self.told.lock().remove(key);
+        self.last_written.lock().remove(key);
     }
 }
 

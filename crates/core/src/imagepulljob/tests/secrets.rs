@@ -147,8 +147,8 @@ fn given_no_namespace_for_copies_then_no_node_is_asked_an_event_says_so_and_the_
         (&world.status()["desired"], &world.status()["active"]),
         (&json!(1), &json!(0))
     );
-    let said: Vec<&str> = plan.events.iter().map(|event| event.reason).collect();
-    assert_eq!(said, ["FailedSyncPullSecrets"]);
+    let reasons: Vec<&str> = plan.events.iter().map(|event| event.reason).collect();
+    assert_eq!(reasons, ["FailedSyncPullSecrets"]);
     assert_eq!(plan.wake_after, Some(Duration::from_secs(10)));
     world.has_place = true;
     assert!(world.round().events.is_empty());
