@@ -189,18 +189,18 @@ impl Controller {
             None => Visible::All,
         };
         if let Visible::NotYet { ask_after, .. } = visible {
-            let end = self.settle(&taken, Ok(Outcome::wake_after(ask_after)));
+            let end = self.finish(&taken, Ok(Outcome::wake_after(ask_after)));
             self.meter.ended(end.label(), began.elapsed());
             self.meter.active.dec();
             return;
         }
         let attempt = AssertUnwindSafe(async { tokio::time::timeout(self.deadline, reconcile(key)).await });
         let end = match attempt.catch_unwind().await {
-            Ok(Ok(result)) => self.settle(&taken, result),
+            Ok(Ok(result)) => self.finish(&taken, result),
             Ok(Err(_)) => {
                 self.meter.timeouts.inc();
                 let slow = Error::new(Class::Transient, format!("not done within {:?}", self.deadline));
-                self.settle(&taken, Err(slow))
+                self.finish(&taken, Err(slow))
             }
             Err(panic) => {
                 self.meter.panics.inc();
@@ -215,7 +215,7 @@ impl Controller {
     }
 
     /// Decides what comes next for a key.
-    fn settle(&self, taken: &Taken<ObjectKey>, result: Result<Outcome, Error>) -> End {
+    fn finish(&self, taken: &Taken<ObjectKey>, result: Result<Outcome, Error>) -> End {
         let (key, priority) = (taken.key(), taken.priority());
         let Outcome { wake_after, error } = result.unwrap_or_else(|error| Outcome::failed(error, None));
         if let Some(delay) = wake_after {
