@@ -3,16 +3,16 @@
 //! 1. A node that has been ready for half a minute gets one, with the labels of the node; virtual nodes get none. It goes with its node, unless it
 //!    carries the label for tests without nodes.
 //! 2. Its labels follow the node's. Tags go when all jobs that asked for them are gone, and when their time after the pull is over; images without
-//!    tags go as well ([`upkeep`]).
+//!    tags go as well ([`cleanup`]).
 //! 3. A node that does not answer for ten minutes has failed, so that no job waits for ever ([`answers`]).
 
 mod admit;
 mod answers;
+mod cleanup;
 pub mod convert;
 pub mod default;
 #[cfg(test)]
 mod tests;
-mod upkeep;
 pub mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         )));
         return plan;
     }
-    upkeep::plan(observed, images, node, env, &mut plan);
+    cleanup::plan(observed, images, node, env, &mut plan);
     if plan.is_idle() {
         answers::plan(images, env, &mut plan);
     }
@@ -111,7 +111,7 @@ fn create(observed: &Observed, node: &Node, env: &Env, plan: &mut Plan) {
 
 /// The jobs whose UIDs [`Observed::jobs`] has to have, by namespace and name.
 pub fn jobs_to_look_up(images: &CachedNodeImage) -> BTreeSet<(String, String)> {
-    upkeep::jobs(images).collect()
+    cleanup::jobs(images).collect()
 }
 
 /// The Secrets that may be gone, by namespace and name; shared copies are not asked for.
@@ -142,7 +142,7 @@ pub fn jobs_concerned(old: &CachedNodeImage, new: &CachedNodeImage) -> BTreeSet<
             let same = |tags: &[ImageTagSpec]| tags.iter().find(|known| known.tag == tag.tag).cloned();
             let changed = same(&before) != same(&after) || answer(old, &tag.tag) != answer(new, &tag.tag);
             if all_change || changed {
-                jobs.extend(tag.owner_references.iter().filter_map(upkeep::job_of));
+                jobs.extend(tag.owner_references.iter().filter_map(cleanup::job_of));
             }
         }
     }
