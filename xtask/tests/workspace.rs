@@ -2,7 +2,7 @@
 //!
 //! - dependencies point one way, and decisions know no clock, no chance and no network (`dependencies`, `purity`);
 //! - a name of the contract is spelled out in one place only (`names`);
-//! - sources keep the house style (`style`);
+//! - sources keep the house style (`style`), and use the words of the field (`words`);
 //! - crates inherit what the workspace says (`manifests`);
 //! - licences and sources of what we depend on are those we allow (`licences`).
 //!
@@ -17,4 +17,5 @@ mod workspace {
     mod purity;
     mod style;
     mod tokens;
+    mod words;
 }

@@ -50,7 +50,7 @@ fn host() -> String {
 #[test]
 fn every_dependency_comes_from_crates_io() {
     let lock = table(&root().join("Cargo.lock"));
-    let strangers: Vec<_> = lock["package"]
+    let foreign: Vec<_> = lock["package"]
         .as_array()
         .unwrap()
         .iter()
@@ -59,7 +59,7 @@ fn every_dependency_comes_from_crates_io() {
             (source != CRATES_IO).then(|| format!("{:?} from {source}", package["name"]))
         })
         .collect();
-    refuse(&strangers, "only crates.io is a source");
+    refuse(&foreign, "only crates.io is a source");
 }
 
 #[test]
