@@ -32,6 +32,7 @@ pub mod program;
 pub mod progress;
 pub mod recording;
 pub mod registry;
+pub mod service;
 pub mod shell;
 pub mod sim;
 pub mod storage;

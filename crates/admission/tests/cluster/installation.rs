@@ -8,7 +8,6 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         core::v1::{Pod, Secret, Service},
-        discovery::v1::EndpointSlice,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -191,18 +190,12 @@ impl Installation {
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hooks"}, "spec": {
             "ports": [{"port": 443, "targetPort": port}],
         }});
-        let slice = json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": "hooks", "labels": {"kubernetes.io/service-name": "hooks"}},
-            "addressType": "IPv4",
-            "endpoints": [{"addresses": [own_address()], "conditions": {"ready": true}}],
-            "ports": [{"port": port}],
-        });
         let params = PatchParams::apply("tests").force();
         let services: Api<Service> = self.namespace.api();
         services.patch("hooks", &params, &Patch::Apply(&service)).await.unwrap();
-        let slices: Api<EndpointSlice> = self.namespace.api();
-        slices.patch("hooks", &params, &Patch::Apply(&slice)).await.unwrap();
+        kruise_testkit::service::publish(&self.namespace, "hooks", "hooks", port)
+            .await
+            .unwrap();
         // The API server learns of the Service a moment later.
         eventually(PATIENCE, "calls arrive", || async {
             self.try_pod(true).await?;
@@ -350,14 +343,6 @@ impl Live {
             .map(|entry| decoded(&entry["clientConfig"]["caBundle"]))
             .collect()
     }
-}
-
-/// An address of this machine that is not the loopback; Kubernetes takes no other for an endpoint.
-fn own_address() -> String {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Nothing is sent; the kernel only chooses the way.
-    socket.connect("192.0.2.1:9").expect("a route out of this machine");
-    socket.local_addr().unwrap().ip().to_string()
 }
 
 pub(super) fn decoded(base64: &Value) -> Vec<u8> {

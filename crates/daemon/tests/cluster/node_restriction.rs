@@ -11,6 +11,7 @@ use k8s_openapi::api::{
 };
 use kruise_cri::fake::Pullable;
 use kruise_testkit::eventually::{NotYet, eventually, run_test};
+use kruise_testkit::features::{Feature, lacks};
 use kube::{
     Api, Client, Config,
     api::{Patch, PatchParams, PostParams},
@@ -152,6 +153,9 @@ fn kubeconfig_of(config: &Kubeconfig, node: &Node) -> PathBuf {
 
 #[test]
 fn given_daemons_kept_to_their_nodes_then_each_writes_what_is_its_own_and_nothing_else() {
+    if lacks(Feature::ValidatingAdmissionPolicy) {
+        return;
+    }
     run_test(DEADLINE, async {
         let (mut ours, other) = (Node::new("ours").await, Node::new("other").await);
         restrict(&ours.client, ours.space.name()).await;

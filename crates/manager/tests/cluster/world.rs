@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::{
-    core::v1::{Pod, Secret},
-    discovery::v1::EndpointSlice,
-};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kruise_manager::{Settings, run::run_through};
 use kruise_runtime::{flags::parse, shutdown::CancellationToken};
 use kruise_testkit::{
@@ -20,6 +17,7 @@ use kruise_testkit::{
     eventually::{NotYet, eventually},
     faults::Faults,
     namespace::{self, FreshNamespace},
+    service,
 };
 use kube::{
     Api, Client,
@@ -173,17 +171,7 @@ impl World {
     /// Waits until a replica is ready, and does what Kubernetes does then: leads calls to it.
     pub(super) async fn publish(&self, replica: &Replica) {
         replica.becomes_ready().await;
-        let slice = json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": replica.name, "labels": {"kubernetes.io/service-name": SERVICE}},
-            "addressType": "IPv4",
-            "endpoints": [{"addresses": [own_address()], "conditions": {"ready": true}}],
-            "ports": [{"port": replica.webhooks}],
-        });
-        let slices: Api<EndpointSlice> = self.system.api();
-        let params = PatchParams::apply("tests").force();
-        slices
-            .patch(&replica.name, &params, &Patch::Apply(&slice))
+        service::publish(&self.system, SERVICE, &replica.name, replica.webhooks)
             .await
             .unwrap();
         eventually(PATIENCE, "calls arrive", || async {
@@ -195,8 +183,7 @@ impl World {
 
     /// Takes a replica out of the way of calls.
     pub(super) async fn unpublish(&self, replica: &str) {
-        let slices: Api<EndpointSlice> = self.system.api();
-        slices.delete(replica, &DeleteParams::default()).await.unwrap();
+        service::unpublish(&self.system, SERVICE, replica).await.unwrap();
     }
 
     /// Stops a replica as the kubelet does. It has to end well.
@@ -396,12 +383,4 @@ async fn get(port: u16, path: &str) -> Option<(u16, String)> {
 fn free_ports() -> [u16; 4] {
     let held = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     held.map(|listener| listener.local_addr().unwrap().port())
-}
-
-/// An address of this machine that is not the loopback; Kubernetes takes no other for an endpoint.
-fn own_address() -> String {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Nothing is sent; the kernel only chooses the way.
-    socket.connect("192.0.2.1:9").expect("a route out of this machine");
-    socket.local_addr().unwrap().ip().to_string()
 }
