@@ -1,7 +1,7 @@
 //! What a decision is: a list of writes, the reasons for them, and when to look again.
 //!
 //! A planner reads a picture of the cluster and answers with a [`Plan`]. The plan is plain data; whoever applies it
-//! decides nothing more:
+//! decides nothing more, and goes through it by [`Progress`]:
 //!
 //! 1. The [steps](Step) are done one after the other. A step has chains of writes; a chain is done in its order and
 //!    ends with its first failure, and how many chains are under way at the same time is the step's [`Pace`].
@@ -24,6 +24,7 @@ mod env;
 #[cfg(test)]
 pub(crate) mod harness;
 mod outcome;
+mod progress;
 pub mod why;
 
 use std::time::Duration;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use action::{Action, Body, Patch, Target};
 pub use env::{Env, IdSource, Server, Settings};
 pub use outcome::{BackOff, Failure, FailureClass, Outcome};
+pub use progress::{Finished, Meaning, Progress, Turn, WriteError};
 pub use why::{Hook, PodNames, Why};
 
 /// What the planner of one kind looks at: an object and what belongs to it, as the cache shows them at one time.
@@ -207,9 +209,10 @@ pub enum Phase {
 pub enum Pace {
     /// One after the other, in their order.
     InOrder,
-    /// As many as the writer has set for this.
+    /// Many at a time; the writer has a limit of its own that follows what the server can take.
     Bounded,
-    /// Batches of 1, 2, 4, … chains. The first batch with a failure is the last, unless another look at the cluster mends it.
+    /// One, and one more for each that goes well: 1, 2, 4, … in the time of one, two, three. None is begun after a failure, unless another look at the
+    /// cluster mends it: when a quota or an admission rule refuses what we make, it refuses all of it, and one or two refusals tell as much as a thousand.
     SlowStart,
 }
 

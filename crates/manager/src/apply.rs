@@ -1,34 +1,29 @@
 //! Doing what a plan says, and nothing else.
 //!
-//! Every write goes through the writer of the controller; what it did is remembered in its [`Expectations`], so that the next
-//! decision waits until the cache shows it. That holds as well for a write of which nobody knows whether it happened: its answer
-//! was lost, or the whole application was cut off before it came. What failed comes back as the [`Outcome`], which the next plan
-//! reads. Events are recorded after what they are about was written, and only then.
+//! [`Progress`] says what may be sent when, and what an answer means for the rest; the writes are made here. Each goes through the writer of the
+//! controller; what it did is remembered in its [`Expectations`], so that the next decision waits until the cache shows it. That holds as well for a write
+//! of which nobody knows whether it happened: its answer was lost, or the whole application was cut off before it came. What failed comes back as the
+//! [`Outcome`], which the next plan reads. Events are recorded after what they are about was written, and only then.
 
 mod secret;
 mod views;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
-use kruise_api::resource::Resource;
-use kruise_core::plan::{self, Action, Chain, Failure, FailureClass, OnFailure, Outcome, Pace, Phase, Plan, Step};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use kruise_core::plan::{self, Action, FailureClass, Finished, Meaning, Outcome, Plan, Progress, Turn, WriteError};
 use kruise_runtime::controller;
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::events::Regarding;
 use kruise_runtime::expectations::Expectations;
 use kruise_runtime::resource::ObjectKey;
-use kruise_runtime::writer::{DeleteOptions, Patch, Target, slow_start};
+use kruise_runtime::writer::{DeleteOptions, Patch, Target};
 use parking_lot::Mutex;
 
 use crate::platform::ControllerContext;
 use views::View;
 pub(crate) use views::Views;
-
-/// Chains of one step under way at the same time. The writer has a limit of its own that follows what the server can take.
-const AT_ONCE: usize = 256;
 
 /// Applies the plans of one controller.
 pub(crate) struct Applier {
@@ -60,122 +55,43 @@ impl Applier {
             regarding,
             unwatched: Mutex::default(),
         };
-        let mut progress = Progress::default();
-        execution.run(plan, &mut progress).await;
-        if let Some(fallback) = &plan.fallback
-            && !progress.stopped
-            && !progress.has_done(fallback.phase, fallback.resource)
-        {
-            execution.run(&fallback.plan, &mut progress).await;
+        let mut progress = Progress::of(plan);
+        let mut under_way = FuturesUnordered::new();
+        let mut errors = Vec::new();
+        loop {
+            while let Some(turn) = progress.next_turn() {
+                under_way.push(execution.send(turn));
+            }
+            let Some((turn, answer)) = under_way.next().await else {
+                break;
+            };
+            let meaning = progress.answered(turn, answer.as_ref().copied().map_err(describe));
+            execution.record_events(&meaning, answer.as_ref().err());
+            errors.extend(answer.err().filter(|_| matches!(meaning, Meaning::Failed(_))));
         }
-        let mut is_noted = true;
-        if let Some(status) = &plan.status
-            && let Err(error) = execution.write(status).await
-        {
-            is_noted = false;
-            progress.failed.push(Failed {
-                phase: Phase::Housekeeping,
-                object: status.object().clone(),
-                error,
-            });
-        }
-        let Progress {
-            failed,
+        drop(under_way);
+        let Finished {
+            outcome,
             events,
             wake_after,
-            ..
-        } = progress;
-        // What could not be noted is seen again by the next plan, which records it then.
-        for event in events.into_iter().filter(|_| is_noted) {
+        } = progress.finish();
+        for event in events {
             execution.record_event(event, None);
         }
-        let outcome = Outcome {
-            failures: failed.iter().map(Failed::describe).collect(),
-            ..Outcome::default()
-        };
-        let errors = failed.into_iter().map(|failed| failed.error);
-        let result = controller::Outcome::after(errors, wake_after);
         Applied {
             outcome,
-            result,
+            result: controller::Outcome::after(errors, wake_after),
             unwatched: execution.unwatched.into_inner(),
         }
     }
 }
 
-/// How far a plan has come.
-#[derive(Default)]
-struct Progress<'p> {
-    failed: Vec<Failed>,
-    /// Events that depend on no write.
-    events: Vec<&'p plan::Event>,
-    /// What was written, or may have been.
-    done: Vec<(Phase, &'static Resource)>,
-    /// No further step is begun.
-    stopped: bool,
-    wake_after: Option<Duration>,
-}
-
-impl Progress<'_> {
-    fn has_done(&self, phase: Phase, resource: &'static Resource) -> bool {
-        self.done.contains(&(phase, resource))
-    }
-
-    fn wake(&mut self, after: Option<Duration>) {
-        self.wake_after = self.wake_after.into_iter().chain(after).min();
-    }
-
-    /// Takes in what became of a step.
-    fn take(&mut self, step: &Step, ended: Vec<Ended>) {
-        for Ended { done, failed } in ended {
-            for resource in done {
-                if !self.has_done(step.phase, resource) {
-                    self.done.push((step.phase, resource));
-                }
-            }
-            self.stopped |= failed.is_some() && step.on_failure == OnFailure::Stop;
-            self.failed.extend(failed);
-        }
-    }
-}
-
-/// What became of a chain.
-#[derive(Default)]
-struct Ended {
-    /// Kinds of objects that were written, or may have been.
-    done: Vec<&'static Resource>,
-    failed: Option<Failed>,
-}
-
-impl Ended {
-    /// No further chain of the step is begun.
-    fn ends(&self, step: &Step) -> bool {
-        let failed = self.failed.as_ref();
-        failed.is_some_and(|failed| step.on_failure.ends_step(class(&failed.error)))
-    }
-
-    /// What was refused here would be refused for the others as well.
-    fn ends_slow_start(&self) -> bool {
-        let failed = self.failed.as_ref();
-        failed.is_some_and(|failed| !class(&failed.error).is_passing())
-    }
-}
-
-/// A write that failed.
-struct Failed {
-    phase: Phase,
-    object: plan::Target,
-    error: Error,
-}
-
-impl Failed {
-    fn describe(&self) -> Failure {
-        Failure {
-            phase: self.phase,
-            object: self.object.clone(),
-            class: class(&self.error),
-            message: self.error.to_string(),
-        }
+/// An error as far as a plan has to know it.
+fn describe(error: &Error) -> WriteError {
+    WriteError {
+        class: class(error),
+        message: error.to_string(),
+        may_have_applied: error.may_have_applied(),
     }
 }
 
@@ -190,11 +106,6 @@ fn class(error: &Error) -> FailureClass {
     }
 }
 
-/// A deletion of what is gone already: all is as it was wanted, but it was not us, so nothing is recorded.
-fn found_nothing(action: &Action, error: &Error) -> bool {
-    matches!(action, Action::Delete { .. } | Action::Evict { .. }) && error.class() == Class::Gone
-}
-
 /// The application of one plan.
 struct Execution<'a> {
     applier: &'a Applier,
@@ -204,95 +115,9 @@ struct Execution<'a> {
 }
 
 impl Execution<'_> {
-    async fn run<'p>(&self, plan: &'p Plan, progress: &mut Progress<'p>) {
-        progress.events.extend(&plan.events);
-        progress.wake(plan.wake_after);
-        for step in &plan.actions {
-            progress.take(step, self.step(step).await);
-            if progress.stopped {
-                break;
-            }
-        }
-    }
-
-    async fn step(&self, step: &Step) -> Vec<Ended> {
-        match step.pace {
-            Pace::InOrder => {
-                let mut all = Vec::new();
-                for chain in &step.chains {
-                    let ended = self.chain(step.phase, chain).await;
-                    let stop = ended.ends(step);
-                    all.push(ended);
-                    if stop {
-                        break;
-                    }
-                }
-                all
-            }
-            Pace::Bounded => {
-                let stopped = AtomicBool::new(false);
-                let chains: Vec<_> = step
-                    .chains
-                    .iter()
-                    .map(|chain| self.unless(&stopped, step, chain))
-                    .collect();
-                stream::iter(chains).buffer_unordered(AT_ONCE).collect().await
-            }
-            Pace::SlowStart => {
-                let chains = step.chains.iter().map(|chain| async {
-                    let ended = self.chain(step.phase, chain).await;
-                    if ended.ends_slow_start() { Err(ended) } else { Ok(ended) }
-                });
-                let tried = slow_start(chains.collect(), |chain| chain).await.tried;
-                let ended = tried.into_iter().map(|chain| chain.unwrap_or_else(|failed| failed));
-                ended.collect()
-            }
-        }
-    }
-
-    /// One of several chains that are under way at the same time; not begun once another has ended the step.
-    async fn unless(&self, stopped: &AtomicBool, step: &Step, chain: &Chain) -> Ended {
-        if stopped.load(Ordering::Relaxed) {
-            return Ended::default();
-        }
-        let ended = self.chain(step.phase, chain).await;
-        if ended.ends(step) {
-            stopped.store(true, Ordering::Relaxed);
-        }
-        ended
-    }
-
-    async fn chain(&self, phase: Phase, chain: &Chain) -> Ended {
-        let mut ended = Ended::default();
-        for write in &chain.writes {
-            let object = write.action.object();
-            match self.write(&write.action).await {
-                Ok(()) => {
-                    ended.done.push(object.resource);
-                    for event in &write.succeeded {
-                        self.record_event(event, None);
-                    }
-                }
-                Err(error) if found_nothing(&write.action, &error) => {}
-                Err(error) => {
-                    if error.may_have_applied() {
-                        ended.done.push(object.resource);
-                    }
-                    if let Some(event) = &write.failed
-                        && !class(&error).is_silent()
-                    {
-                        self.record_event(event, Some(&error));
-                    }
-                    ended.failed = Some(Failed {
-                        phase,
-                        object: object.clone(),
-                        error,
-                    });
-                    break;
-                }
-            }
-        }
-        ended
+    async fn send<'p>(&self, turn: Turn<'p>) -> (Turn<'p>, Result<(), Error>) {
+        let answer = self.write(turn.action).await;
+        (turn, answer)
     }
 
     async fn write(&self, action: &Action) -> Result<(), Error> {
@@ -388,6 +213,18 @@ impl Execution<'_> {
         if let Some(view) = self.applier.views.of(object.resource) {
             let key = ObjectKey::new(&object.namespace, &object.name);
             remember(self.applier.context.expectations(), view, &key);
+        }
+    }
+
+    /// Records what is to be told of a write.
+    fn record_events(&self, meaning: &Meaning<'_>, error: Option<&Error>) {
+        let events = match meaning {
+            Meaning::Done(events) => *events,
+            Meaning::Failed(event) => event.map_or(&[][..], std::slice::from_ref),
+            Meaning::FoundNothing => &[],
+        };
+        for event in events {
+            self.record_event(event, error);
         }
     }
 

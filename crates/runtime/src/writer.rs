@@ -13,7 +13,6 @@
 mod metrics;
 mod pace;
 mod request;
-mod slow_start;
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +29,6 @@ use tokio::time::Instant;
 
 pub use metrics::WriterMetrics;
 pub use request::{DeleteOptions, Patch, Target};
-pub use slow_start::{SlowStart, slow_start};
 
 use crate::error::{Error, with_causes};
 use crate::lease::Leadership;

@@ -14,7 +14,7 @@ use kruise_api::pod::Pod;
 use kruise_api::resource::{Preconditions, Resource, Subresource};
 use serde_json::{Map, Value, json};
 
-use super::{Action, Failure, FailureClass, OnFailure, Outcome, Pace, Patch, Phase, Plan, Step};
+use super::{Action, FailureClass, Outcome, Patch, Plan, Progress, WriteError};
 
 /// A cluster of one namespace.
 #[derive(Clone, Debug)]
@@ -44,16 +44,6 @@ pub(crate) struct Counts {
 
 /// Whether a write is refused.
 pub(crate) type Policy = fn(&Cluster, &Action) -> bool;
-
-/// How far the application of a plan has come.
-#[derive(Default)]
-struct Applied {
-    /// Writes that are left before the process dies.
-    budget: usize,
-    done: Vec<(Phase, &'static Resource)>,
-    stopped: bool,
-    outcome: Outcome,
-}
 
 /// Why the model refuses a write.
 type Refusal = (FailureClass, String);
@@ -114,68 +104,38 @@ impl Cluster {
         }
     }
 
-    /// Applies a plan, at most so many writes of it. The answer is what failed.
+    /// Applies a plan, at most so many writes of it. Returns what failed.
+    ///
+    /// What may be under way at the same time is written before any answer to it is known.
     pub(crate) fn apply(&mut self, plan: &Plan, budget: usize) -> Outcome {
-        let mut applied = Applied {
-            budget,
-            ..Applied::default()
-        };
-        self.apply_steps(&plan.actions, &mut applied);
-        if let Some(fallback) = &plan.fallback
-            && !applied.stopped
-            && !applied.done.contains(&(fallback.phase, fallback.resource))
-        {
-            self.apply_steps(&fallback.plan.actions, &mut applied);
-        }
-        if let Some(status) = &plan.status {
-            self.try_write(Phase::Housekeeping, status, &mut applied);
-        }
-        applied.outcome
-    }
-
-    fn apply_steps(&mut self, steps: &[Step], applied: &mut Applied) {
-        for step in steps {
-            let before = applied.outcome.failures.len();
-            'step: for chain in &step.chains {
-                for write in &chain.writes {
-                    match self.try_write(step.phase, &write.action, applied) {
-                        None => {}
-                        Some(class) if step.on_failure.ends_step(class) || ends_slow_start(step, class) => break 'step,
-                        Some(_) => break,
-                    }
+        let mut progress = Progress::of(plan);
+        let mut left = budget;
+        'process: loop {
+            let mut answers = Vec::new();
+            while let Some(turn) = progress.next_turn() {
+                if left == 0 {
+                    break 'process;
                 }
+                left -= 1;
+                let answer = self.write(turn.action);
+                if answer.is_ok() {
+                    self.film.push(self.counts());
+                }
+                answers.push((turn, answer));
             }
-            if step.on_failure == OnFailure::Stop && applied.outcome.failures.len() > before {
-                applied.stopped = true;
-                return;
+            if answers.is_empty() {
+                break;
             }
-        }
-    }
-
-    /// Does one write, if the process still lives. The answer is how it failed.
-    fn try_write(&mut self, phase: Phase, action: &Action, applied: &mut Applied) -> Option<FailureClass> {
-        if applied.budget == 0 {
-            applied.stopped = true;
-            return None;
-        }
-        applied.budget -= 1;
-        let object = action.object().clone();
-        match self.write(action) {
-            Ok(()) => {
-                self.film.push(self.counts());
-                applied.done.push((phase, object.resource));
-                None
-            }
-            Err((class, message)) => {
-                applied.outcome.failures.push(Failure {
-                    phase,
-                    object,
+            for (turn, answer) in answers {
+                let answer = answer.map_err(|(class, message)| WriteError {
                     class,
                     message,
+                    may_have_applied: false,
                 });
-                Some(class)
+                progress.answered(turn, answer);
             }
         }
+        progress.finish().outcome
     }
 
     fn write(&mut self, action: &Action) -> Result<(), Refusal> {
@@ -331,10 +291,6 @@ impl Cluster {
             *kind != PersistentVolumeClaim::RESOURCE || !goes || is_used(object)
         });
     }
-}
-
-fn ends_slow_start(step: &Step, class: FailureClass) -> bool {
-    step.pace == Pace::SlowStart && !class.is_passing()
 }
 
 fn owner_lives_of(kind: &'static Resource, object: &Value, lives: &dyn Fn(&Value) -> bool) -> bool {

@@ -19,7 +19,7 @@ use crate::shared::seconds::whole_seconds;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// What failed, in the order in which it did.
+    /// What failed, in the order of the plan.
     pub failures: Vec<Failure>,
     /// Pods whose PodUnavailableBudget refused an update.
     pub refused: Vec<String>,

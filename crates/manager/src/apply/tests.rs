@@ -1,10 +1,11 @@
 use std::future::pending;
+use std::time::Duration;
 
 use kruise_admission::descriptor;
 use kruise_api::{
     cloneset::v1beta1::CloneSet, kind::Kind as _, names::component::controller, pod::Pod, resource::Preconditions,
 };
-use kruise_core::plan::{Step, Target, Write};
+use kruise_core::plan::{Chain, OnFailure, Pace, Phase, Step, Target, Write};
 use kruise_runtime::{
     admin::Plans, client::ServerVersion, expectations::Visible, flags::parse, lease::Leadership, writer::WriterMetrics,
 };
@@ -69,24 +70,4 @@ async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_fo
         assert_eq!(waits_for.to_string(), object);
         context.expectations().forget(&key);
     }
-}
-
-#[test]
-fn given_an_object_that_is_gone_then_only_its_deletion_is_done() {
-    let object = || Target::new(Pod::RESOURCE, "shop", "web-a");
-    let preconditions = Preconditions::default;
-    let deletion = Action::Delete {
-        object: object(),
-        preconditions: preconditions(),
-    };
-    let change = Action::Patch {
-        object: object(),
-        subresource: None,
-        patch: plan::Patch::Merge(json!({})),
-        preconditions: preconditions(),
-    };
-    let gone = Error::new(Class::Gone, "not found");
-    assert!(found_nothing(&deletion, &gone));
-    assert!(!found_nothing(&change, &gone));
-    assert!(!found_nothing(&deletion, &Error::new(Class::Denied, "no")));
 }

@@ -17,7 +17,7 @@ use kruise_runtime::expectations::{ExpectationMetrics, Expectations, Visible};
 use kruise_runtime::queue::{Limits, Queue, QueueMetrics};
 use kruise_runtime::resource::ObjectKey;
 use kruise_runtime::shutdown::CancellationToken;
-use kruise_runtime::writer::{DeleteOptions, Patch, Target, Writer, WriterMetrics, WriterOptions, slow_start};
+use kruise_runtime::writer::{DeleteOptions, Patch, Target, Writer, WriterMetrics, WriterOptions};
 use kruise_testkit::eventually::eventually;
 use kruise_testkit::faults::{Cut, Fault, Faults, When};
 use kube::ResourceExt as _;
@@ -152,23 +152,21 @@ impl Program {
     }
 
     async fn create(&self, key: &ObjectKey, number: usize) -> Result<(), Error> {
-        let names: Vec<_> = (0..number)
-            .map(|_| format!("{}-{}", key.name, uuid::Uuid::new_v4()))
-            .collect();
-        let done = slow_start(names, |name| async move {
+        for _ in 0..number {
+            let name = format!("{}-{}", key.name, uuid::Uuid::new_v4());
             let copy = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "labels": { OWNER: &*key.name } } });
             let result = self.writer.create(CONFIG_MAPS, &key.namespace, copy.to_string()).await;
             match &result {
                 Ok(written) => self.expectations.changed(key, &self.store, &key.namespace, written),
                 Err(error) if error.may_have_applied() => {
-                    self.expectations.maybe_created(key, &self.store, &ObjectKey::new(&key.namespace, &name));
+                    self.expectations
+                        .maybe_created(key, &self.store, &ObjectKey::new(&key.namespace, &name));
                 }
                 Err(_) => {}
             }
-            result
-        })
-        .await;
-        done.tried.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+            result?;
+        }
+        Ok(())
     }
 
     async fn delete(&self, key: &ObjectKey, copy: &ConfigMap) -> Result<(), Error> {
