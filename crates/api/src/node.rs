@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::meta::{CompactTimestamp, Meta, known};
 use crate::names::label;
 use crate::pod::status::{Holds, PodCondition};
+use crate::text::Text;
 use crate::wire::or_empty;
 
 /// What controllers read of a node. For reading only.
@@ -14,12 +15,39 @@ pub struct Node {
     /// Name, labels and so on.
     #[serde(deserialize_with = "known")]
     pub metadata: Meta,
+    /// What is wanted.
+    #[serde(deserialize_with = "or_empty")]
+    pub spec: NodeSpec,
     /// What is.
     #[serde(deserialize_with = "or_empty")]
     pub status: NodeStatus,
 }
 
 projection!(Node, of: k8s_openapi::api::core::v1::Node);
+
+/// What controllers read of a node's spec.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct NodeSpec {
+    /// Taints; a cordoned node has one too.
+    #[serde(deserialize_with = "or_empty")]
+    pub taints: Box<[Taint]>,
+}
+
+/// What keeps Pods away from a node that do not tolerate it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    /// Key.
+    #[serde(deserialize_with = "or_empty")]
+    pub key: Text,
+    /// Value; often none.
+    #[serde(deserialize_with = "or_empty")]
+    pub value: Text,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    #[serde(deserialize_with = "or_empty")]
+    pub effect: Text,
+}
 
 /// What controllers read of a node's status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -39,6 +67,14 @@ impl Node {
             .iter()
             .find(|condition| &*condition.type_ == "Ready")?;
         (ready.status == Holds::True).then_some(ready.last_transition_time)?
+    }
+
+    /// Whether the node looks the same to whoever places Pods on it: what it is called and labelled, and its taints. Heartbeats make no difference.
+    pub fn places_pods_like(&self, other: &Self) -> bool {
+        let identity = |node: &Self| (node.metadata.uid.clone(), node.metadata.is_deleting());
+        self.metadata.labels == other.metadata.labels
+            && self.spec.taints == other.spec.taints
+            && identity(self) == identity(other)
     }
 
     /// Whether no machine is behind it, and so no daemon.
@@ -68,5 +104,27 @@ mod tests {
             assert!(node.is_virtual());
         }
         assert!(!Node::default().is_virtual());
+    }
+
+    #[test]
+    fn given_a_heartbeat_then_a_node_places_pods_as_before() {
+        let node = |labels: Value, taints: Value, heartbeat: &str, version: &str| -> Node {
+            let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat});
+            let node = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": version, "labels": labels},
+                "spec": {"taints": taints}, "status": {"conditions": [ready]}});
+            serde_json::from_value(node).unwrap()
+        };
+        let taint = json!([{"key": "k", "effect": "NoSchedule"}]);
+        let before = node(json!({"a": "1"}), taint.clone(), "2026-01-01T00:00:00Z", "1");
+        for (after, same) in [
+            (
+                node(json!({"a": "1"}), taint.clone(), "2026-01-01T00:00:10Z", "2"),
+                true,
+            ),
+            (node(json!({"a": "2"}), taint, "2026-01-01T00:00:00Z", "2"), false),
+            (node(json!({"a": "1"}), Value::Null, "2026-01-01T00:00:00Z", "2"), false),
+        ] {
+            assert_eq!(before.places_pods_like(&after), same, "{after:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! | for | module |
 //! |---|---|
 //! | whose Pods are whose, and what decisions ask about one | [`membership`], [`owner`], [`availability`] |
+//! | on which nodes a Pod can be | [`node_eligibility`] |
 //! | revisions of the template, and their history | [`revision`] |
 //! | new Pods and their claims | [`pod_factory`] |
 //! | hooks, and Pods that are on their way | [`lifecycle`], [`readiness`], [`advance`] |
@@ -32,6 +33,7 @@ pub mod image_pull;
 pub mod inplace;
 pub mod lifecycle;
 pub mod membership;
+pub mod node_eligibility;
 pub mod owner;
 pub mod pod_change;
 pub mod pod_factory;

@@ -1,0 +1,145 @@
+//! On which nodes a Pod can be, for workloads that make one Pod per node.
+//!
+//! In this order, as the scheduler has it:
+//!
+//! 1. A template that names its node fits no other.
+//! 2. All labels of `nodeSelector` have to be on the node, and one of the terms of the required node affinity has to hold ([`affinity`]).
+//! 3. Taints with the effect `NoSchedule` or `NoExecute` have to be tolerated ([`taints`]). A Pod that is there already stays as long as it
+//!    tolerates those with `NoExecute`.
+//!
+//! What else is on a node, whether it is ready, and whether it is cordoned does not matter here: the last two act through taints.
+
+pub mod affinity;
+pub mod taints;
+
+use kruise_api::meta::Pairs;
+use kruise_api::node::{Node, Taint};
+use kruise_api::pod::{NodeTerm, Toleration};
+use kruise_api::text::Text;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Whether a node is one for a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit<'a> {
+    /// It is.
+    Fits,
+    /// A Pod that is there stays, and no new one is made: this taint keeps new ones away.
+    OnlyStays(&'a Taint),
+    /// No Pod may be there.
+    Misfit(Misfit<'a>),
+}
+
+impl Fit<'_> {
+    /// A Pod should run there.
+    pub fn runs(self) -> bool {
+        self == Self::Fits
+    }
+
+    /// A Pod that is there stays.
+    pub fn stays(self) -> bool {
+        !matches!(self, Self::Misfit(_))
+    }
+}
+
+/// Why no Pod may be on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit<'a> {
+    /// The template names another node.
+    OtherNode,
+    /// A label of `nodeSelector` is missing, or has another value.
+    NodeSelector,
+    /// No term of the required node affinity holds.
+    Affinity,
+    /// This taint is not tolerated.
+    Taint(&'a Taint),
+}
+
+/// What a Pod asks of its node.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeRequirements {
+    node_name: Option<Text>,
+    node_selector: Option<Pairs<Text>>,
+    tolerations: Option<Vec<Toleration>>,
+    affinity: Option<Affinity>,
+    host_network: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Affinity {
+    node_affinity: Option<NodeAffinity>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeAffinity {
+    required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeSelector {
+    node_selector_terms: Option<Vec<NodeTerm>>,
+}
+
+impl NodeRequirements {
+    /// What the Pods of a template ask for. Fails with a sentence when the template cannot be read.
+    pub fn of_template(template: &Value) -> Result<Self, String> {
+        let spec = template.get("spec").unwrap_or(&Value::Null);
+        let read: Result<Option<Self>, _> = Deserialize::deserialize(spec);
+        read.map(Option::unwrap_or_default)
+            .map_err(|error| format!("spec.template.spec: {error}"))
+    }
+
+    /// The same, with the taints that every Pod of a DaemonSet tolerates.
+    #[must_use]
+    pub fn with_daemon_tolerations(mut self) -> Self {
+        let more = taints::daemon_tolerations(self.is_host_network());
+        self.tolerations.get_or_insert_default().extend(more);
+        self
+    }
+
+    /// The Pod uses the network of its node.
+    pub fn is_host_network(&self) -> bool {
+        self.host_network == Some(true)
+    }
+
+    /// Whether a node is one for the Pod.
+    pub fn fit<'n>(&self, node: &'n Node) -> Fit<'n> {
+        if self.names_other(&node.metadata.name) {
+            return Fit::Misfit(Misfit::OtherNode);
+        }
+        let mut selected = self.node_selector.iter().flat_map(Pairs::iter);
+        if !selected.all(|(key, value)| node.metadata.label(key) == Some(value)) {
+            return Fit::Misfit(Misfit::NodeSelector);
+        }
+        if !self.required_terms().is_none_or(|terms| affinity::holds(terms, node)) {
+            return Fit::Misfit(Misfit::Affinity);
+        }
+        let tolerations = self.tolerations.as_deref().unwrap_or_default();
+        if let Some(taint) = taints::untolerated(node, tolerations, &[taints::NO_EXECUTE]) {
+            return Fit::Misfit(Misfit::Taint(taint));
+        }
+        match taints::untolerated(node, tolerations, &[taints::NO_SCHEDULE]) {
+            Some(taint) => Fit::OnlyStays(taint),
+            None => Fit::Fits,
+        }
+    }
+
+    fn names_other(&self, node: &str) -> bool {
+        self.node_name
+            .as_ref()
+            .is_some_and(|name| !name.is_empty() && **name != *node)
+    }
+
+    fn required_terms(&self) -> Option<&[NodeTerm]> {
+        let affinity = self.affinity.as_ref()?.node_affinity.as_ref()?;
+        let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+        Some(required.node_selector_terms.as_deref().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests;

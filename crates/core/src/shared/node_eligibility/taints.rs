@@ -1,0 +1,55 @@
+//! Taints, and what tolerates them.
+//!
+//! A toleration is for a taint when its key and effect are the same or not given, and when its operator is `Exists`, or `Equal` (which is also meant when none
+//! is given) with the same value.
+//!
+//! Pods of a DaemonSet tolerate what would otherwise take them off a node that is in trouble, since there is no other place for them.
+
+use kruise_api::names::node::taint;
+use kruise_api::node::{Node, Taint};
+use kruise_api::pod::Toleration;
+use kruise_api::text::Text;
+
+/// The effect that keeps new Pods away.
+pub const NO_SCHEDULE: &str = "NoSchedule";
+/// The effect that also ends Pods that are there.
+pub const NO_EXECUTE: &str = "NoExecute";
+
+/// The first taint of a node with one of these effects that is not tolerated.
+pub fn untolerated<'n>(node: &'n Node, tolerations: &[Toleration], effects: &[&str]) -> Option<&'n Taint> {
+    let mut counted = node
+        .spec
+        .taints
+        .iter()
+        .filter(|taint| effects.contains(&&*taint.effect));
+    counted.find(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let fits = |wanted: &Text, is: &Text| wanted.is_empty() || wanted == is;
+    let value = match &*toleration.operator {
+        "" | "Equal" => toleration.value == taint.value,
+        "Exists" => true,
+        _ => false,
+    };
+    fits(&toleration.effect, &taint.effect) && fits(&toleration.key, &taint.key) && value
+}
+
+/// What every Pod of a DaemonSet tolerates.
+pub fn daemon_tolerations(is_host_network: bool) -> impl Iterator<Item = Toleration> {
+    let always = [
+        (taint::NOT_READY, NO_EXECUTE),
+        (taint::UNREACHABLE, NO_EXECUTE),
+        (taint::DISK_PRESSURE, NO_SCHEDULE),
+        (taint::MEMORY_PRESSURE, NO_SCHEDULE),
+        (taint::PID_PRESSURE, NO_SCHEDULE),
+        (taint::UNSCHEDULABLE, NO_SCHEDULE),
+    ];
+    let network = is_host_network.then_some((taint::NETWORK_UNAVAILABLE, NO_SCHEDULE));
+    always.into_iter().chain(network).map(|(key, effect)| Toleration {
+        key: key.into(),
+        operator: "Exists".into(),
+        effect: effect.into(),
+        ..Toleration::default()
+    })
+}
