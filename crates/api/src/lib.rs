@@ -36,6 +36,7 @@ pub mod revision;
 pub mod schema;
 pub mod secret;
 pub mod shared;
+pub mod storage;
 pub mod text;
 
 pub mod advancedcronjob;

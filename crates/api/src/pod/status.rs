@@ -58,7 +58,7 @@ impl PodStatus {
 }
 
 /// Whether a condition holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 pub enum Holds {
     /// It does.
     True,

@@ -1,11 +1,12 @@
 //! What holds an object back, for machines and, as a sentence, for people.
 //!
-//! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and of what daemons
-//! do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
+//! ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
 //! Reasons that hold for many Pods name the first few and count the rest ([`PodNames`]), so that a plan for thousands
 //! of Pods stays readable.
 
+mod claims;
 mod general;
 mod images;
 mod pods;
@@ -15,6 +16,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use claims::Claims;
 pub use general::General;
 pub use images::Images;
 pub use pods::{Hook, Pods};
@@ -30,6 +32,8 @@ pub enum Why {
     Rollout(Rollout),
     /// What Pods wait for.
     Pods(Pods),
+    /// What their claims wait for.
+    Claims(Claims),
     /// What holds back the daemons.
     Images(Images),
 }
@@ -40,6 +44,7 @@ impl fmt::Display for Why {
             Self::General(why) => fmt::Display::fmt(why, f),
             Self::Rollout(why) => fmt::Display::fmt(why, f),
             Self::Pods(why) => fmt::Display::fmt(why, f),
+            Self::Claims(why) => fmt::Display::fmt(why, f),
             Self::Images(why) => fmt::Display::fmt(why, f),
         }
     }
@@ -60,6 +65,12 @@ impl From<Rollout> for Why {
 impl From<Pods> for Why {
     fn from(why: Pods) -> Self {
         Self::Pods(why)
+    }
+}
+
+impl From<Claims> for Why {
+    fn from(why: Claims) -> Self {
+        Self::Claims(why)
     }
 }
 

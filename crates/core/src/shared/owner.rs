@@ -48,6 +48,17 @@ impl Owner {
         }
     }
 
+    /// As an entry of `ownerReferences` that only says with whom the object goes, and not who manages it.
+    pub fn plain_reference(&self) -> Value {
+        let Self {
+            api_version,
+            kind,
+            name,
+            uid,
+        } = self;
+        json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid })
+    }
+
     /// As an entry of `ownerReferences`.
     pub fn reference(&self) -> Value {
         let Self {
@@ -81,6 +92,13 @@ pub fn adopt(kind: &'static Resource, object: &Meta, owner: &Owner) -> Action {
 /// Takes an owner off an object; it has to be as it was seen.
 pub fn release(kind: &'static Resource, object: &Meta, owner: &Uid) -> Action {
     change_owners(kind, object, &json!([without(owner)]))
+}
+
+/// Takes owners off an object, and puts others on it with which it goes; it has to be as it was seen.
+pub fn change_plain_owners(kind: &'static Resource, object: &Meta, remove: &[&Uid], add: &[&Owner]) -> Action {
+    let removed = remove.iter().map(|uid| without(uid));
+    let added = add.iter().map(|owner| owner.plain_reference());
+    change_owners(kind, object, &json!(removed.chain(added).collect::<Vec<_>>()))
 }
 
 fn change_owners(kind: &'static Resource, object: &Meta, owners: &Value) -> Action {
