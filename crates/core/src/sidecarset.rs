@@ -1,3 +1,5 @@
 //! SidecarSet: containers injected into the pods of others.
 
 pub mod convert;
+pub mod expression;
+pub mod hash;

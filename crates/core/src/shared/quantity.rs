@@ -9,7 +9,70 @@ const MICROS_IN_NANOS: i128 = 1_000_000;
 /// The highest amount with a binary suffix.
 const MOST: i128 = i64::MAX as i128 * NANOS;
 
-#[derive(Clone, Copy, PartialEq)]
+/// An amount that can be reckoned with; it keeps its family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
+    nanos: i128,
+    family: Family,
+}
+
+impl Amount {
+    /// Reads a quantity. `None` when the text is none, or one beyond all bounds.
+    pub fn read(text: &str) -> Option<Self> {
+        parse(text).map(|(nanos, family)| Self { nanos, family })
+    }
+
+    /// An amount of thousandths in powers of ten.
+    pub fn of_thousandths(thousandths: i64) -> Self {
+        Self {
+            nanos: i128::from(thousandths) * MICROS_IN_NANOS,
+            family: Family::Decimal,
+        }
+    }
+
+    /// Returns the amount in billionths.
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    /// Returns the amount in thousandths, rounded up.
+    pub fn thousandths(self) -> i128 {
+        self.nanos.div_euclid(MICROS_IN_NANOS) + i128::from(self.nanos.rem_euclid(MICROS_IN_NANOS) != 0)
+    }
+
+    /// Returns so many thousandths in the family of this amount.
+    #[must_use]
+    pub fn with_thousandths(self, thousandths: i64) -> Self {
+        Self {
+            family: self.family,
+            ..Self::of_thousandths(thousandths)
+        }
+    }
+
+    /// Returns the sum, in the family of this amount unless it is nothing. `None` beyond all bounds.
+    pub fn plus(self, other: Self) -> Option<Self> {
+        Some(Self {
+            nanos: self.nanos.checked_add(other.nanos)?,
+            family: if self.nanos == 0 { other.family } else { self.family },
+        })
+    }
+
+    /// Returns the amount with the other sign.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        Self {
+            nanos: self.nanos.saturating_neg(),
+            ..self
+        }
+    }
+
+    /// Returns the canonical form. `None` beyond all bounds.
+    pub fn text(self) -> Option<String> {
+        shown(self.nanos, self.family)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     Decimal,
     Exponent,

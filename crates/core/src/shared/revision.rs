@@ -10,7 +10,7 @@
 mod choose;
 mod history;
 mod rollout;
-pub(super) mod types;
+pub(crate) mod types;
 
 pub use choose::{Candidate, Choice, NameTaken, Workload, choose, name_taken};
 pub use history::{belonging, superfluous};

@@ -91,7 +91,7 @@ pub(super) fn written(type_name: &str, value: &Value) -> Vec<(String, Value)> {
 }
 
 /// A value as text with the fields in the order of the types, as Go writes it before keys are sorted.
-pub(in crate::shared) fn in_type_order(type_name: &str, value: &Value) -> String {
+pub(crate) fn in_type_order(type_name: &str, value: &Value) -> String {
     let fields = TYPES.get(type_name).into_iter().flatten();
     let given = normal(type_name, value);
     let texts: Vec<String> = fields
