@@ -10,6 +10,7 @@ use kruise_runtime::lease::Leadership;
 use kruise_runtime::writer::{DeleteOptions, Patch, Target, Writer, WriterMetrics, WriterOptions};
 use kruise_testkit::eventually::eventually;
 use kruise_testkit::faults::{Fault, When};
+use kruise_testkit::features::{self, Feature};
 use kube::api::{Api, DeleteParams};
 use prometheus::Registry;
 use serde_json::json;
@@ -59,9 +60,11 @@ fn given_requests_that_cannot_work_then_the_class_says_why() {
         let error = writer.patch(&part, nothing(), &Preconditions::NONE).await;
         let error = error.expect_err("no such part");
         assert_eq!(error.class(), Class::Permanent, "{error:?}");
-        let missing = Target::new(PODS, world.ns(), "none").part(Subresource::Resize);
-        let error = writer.patch(&missing, nothing(), &Preconditions::NONE).await;
-        assert_eq!(error.expect_err("no such Pod").class(), Class::Gone);
+        if !features::lacks(Feature::Resize) {
+            let missing = Target::new(PODS, world.ns(), "none").part(Subresource::Resize);
+            let error = writer.patch(&missing, nothing(), &Preconditions::NONE).await;
+            assert_eq!(error.expect_err("no such Pod").class(), Class::Gone);
+        }
 
         let mut config = config().await;
         config.auth_info.impersonate = Some("nobody".to_owned());
@@ -79,6 +82,9 @@ fn given_requests_that_cannot_work_then_the_class_says_why() {
 
 #[test]
 fn given_a_policy_that_refuses_then_somebody_has_to_allow_it() {
+    if features::lacks(Feature::ValidatingAdmissionPolicy) {
+        return;
+    }
     in_world("writer-policy", |world| async move {
         let cluster = |kind, plural| Resource::cluster("admissionregistration.k8s.io/v1", kind, plural);
         let policies = cluster("ValidatingAdmissionPolicy", "validatingadmissionpolicies");

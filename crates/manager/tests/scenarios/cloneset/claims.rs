@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kruise_testkit::{
     builders::{Fixture as _, Workload},
     eventually::{NotYet, eventually},
+    features::{self, Feature},
 };
 use kube::{
     Api, ResourceExt as _,
@@ -217,6 +218,9 @@ impl<'a> Protected<'a> {
 }
 
 async fn given_reuse_and_a_refused_deletion_that_is_taken_back_then_the_pod_keeps_its_claim(stage: Arc<Stage>) {
+    if features::lacks(Feature::ValidatingAdmissionPolicy) {
+        return;
+    }
     let before = stage.settled(with_claims(&stage, 2, true)).await;
     let chosen = before.keys().next().unwrap();
     let (claim, _) = claim_of(&stage, chosen).await;
