@@ -67,6 +67,7 @@ use tokio_util::sync::CancellationToken;
 pub use contact::Contact;
 pub use index::{Index, Keys, uid_key};
 pub use kind::{Kind, Named, Version};
+pub(crate) use list_watch::{ListWatchEvent, Selection, list_watch};
 pub use store::{Change, Event, Origin, Position, Store};
 pub use stores::Stores;
 pub use sync::{NotSynced, SyncState, Syncing};

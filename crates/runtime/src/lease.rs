@@ -24,15 +24,15 @@ use http::Request;
 use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
 use kruise_api::kind::Kind as _;
 use kruise_api::resource::Preconditions;
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client};
+use kube::Client;
 use serde_json::json;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use leadership::{Leadership, Permit};
 pub use options::{LeaseError, LeaseMetrics, LeaseOptions, identity};
 
+use crate::cache::{ListWatchEvent, Selection, list_watch};
 use crate::error::{Class, Error};
 use crate::events::{Recorder, Regarding};
 use crate::writer::{Patch, Target, Writer, WriterMetrics, WriterOptions, Written};
@@ -294,18 +294,23 @@ impl Lease {
     }
 
     fn watch(&self) -> BoxStream<'static, Record> {
-        let api: Api<LeaseObject> = Api::namespaced(self.client.clone(), &self.options.namespace);
-        let config = watcher::Config::default()
-            .fields(&format!("metadata.name={}", self.options.name))
-            .timeout(60);
-        let events = watcher(api, config).default_backoff();
-        let records = events.filter_map(|event| async move {
+        let pause = self.options.retry_period;
+        let selection = Selection {
+            path: LeaseObject::RESOURCE.path(&self.options.namespace),
+            labels: None,
+            fields: Some(format!("metadata.name={}", self.options.name)),
+            page_size: 1,
+            metadata_only: false,
+            deadline: self.options.renew_deadline / 2,
+        };
+        let records = list_watch(self.client.clone(), selection).filter_map(move |event| async move {
             match event {
-                Ok(watcher::Event::Apply(lease) | watcher::Event::InitApply(lease)) => Record::from_object(&lease),
-                Ok(watcher::Event::Delete(_)) => Some(Record::default()),
+                Ok(ListWatchEvent::Applied(lease) | ListWatchEvent::Listed(lease)) => lease.read().ok(),
+                Ok(ListWatchEvent::Deleted(_)) => Some(Record::default()),
                 Ok(_) => None,
                 Err(error) => {
                     tracing::debug!("the watch of the lease failed: {error}");
+                    sleep(pause).await;
                     None
                 }
             }

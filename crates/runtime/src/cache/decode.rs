@@ -14,14 +14,14 @@ use serde_json::value::RawValue;
 
 /// One object as the server tells it. `meta` has only name, namespace, UID and resourceVersion.
 #[derive(Clone, Debug)]
-pub(super) struct RawObject {
+pub(crate) struct RawObject {
     pub(super) meta: ObjectMeta,
     json: Box<RawValue>,
 }
 
 impl RawObject {
     /// The object, or the reason why it cannot be read.
-    pub(super) fn read<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
+    pub(crate) fn read<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
         serde_json::from_str(self.json.get())
     }
 

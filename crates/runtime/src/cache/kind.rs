@@ -58,6 +58,7 @@ pub struct Kind<K> {
     fields: Option<String>,
     namespace: Option<String>,
     page_size: u32,
+    metadata_only: bool,
 }
 
 /// Most objects of a page of a list; there are fewer when they are big.
@@ -91,6 +92,7 @@ impl<K> Kind<K> {
             fields: None,
             namespace: None,
             page_size: PAGE_SIZE,
+            metadata_only: false,
         }
     }
 
@@ -119,6 +121,14 @@ impl<K> Kind<K> {
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Lets the server send the metadata alone, for kinds whose objects are big. Not for kinds that an older server may serve in another version: those
+    /// are translated as a whole.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
         self
     }
 
@@ -157,6 +167,7 @@ impl<K> Kind<K> {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
             page_size: self.page_size,
+            metadata_only: self.metadata_only,
             deadline,
         }
     }

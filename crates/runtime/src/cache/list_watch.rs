@@ -22,20 +22,22 @@ use super::page::{ListMeta, Page, PageSize};
 
 /// What to list and watch.
 #[derive(Clone, Debug)]
-pub(super) struct Selection {
+pub(crate) struct Selection {
     /// The path of the collection.
-    pub(super) path: String,
-    pub(super) labels: Option<String>,
-    pub(super) fields: Option<String>,
+    pub(crate) path: String,
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
     /// Most objects of a page.
-    pub(super) page_size: u32,
+    pub(crate) page_size: u32,
+    /// The server is asked for nothing but metadata.
+    pub(crate) metadata_only: bool,
     /// How long the server may take to answer.
-    pub(super) deadline: Duration,
+    pub(crate) deadline: Duration,
 }
 
 /// What listing and watching a kind brings.
 #[derive(Debug)]
-pub(super) enum ListWatchEvent {
+pub(crate) enum ListWatchEvent {
     ListBegins,
     Listed(RawObject),
     ListEnds,
@@ -47,7 +49,7 @@ pub(super) enum ListWatchEvent {
 
 /// Why nothing came.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ListWatchError {
+pub(crate) enum ListWatchError {
     #[error("list: {0}")]
     List(#[source] kube::Error),
     #[error("open the watch: {0}")]
@@ -60,7 +62,7 @@ pub(super) enum ListWatchError {
 
 impl ListWatchError {
     /// The code of the server's answer, if there was one.
-    pub(super) fn code(&self) -> Option<u16> {
+    pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::List(kube::Error::Api(status))
             | Self::Open(kube::Error::Api(status))
@@ -76,7 +78,7 @@ const WATCH_SECONDS: u32 = 120;
 const LONGEST_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
 /// Returns everything that the server tells, for ever. After an error the next item is the next attempt.
-pub(super) fn list_watch(
+pub(crate) fn list_watch(
     client: Client,
     selection: Selection,
 ) -> impl Stream<Item = Result<ListWatchEvent, ListWatchError>> + Send + 'static {
@@ -181,7 +183,12 @@ impl ListWatch {
             continue_token: Some(token).filter(|token| !token.is_empty()),
             ..ListParams::default()
         };
-        let request = Request::new(&self.selection.path).list(&params);
+        let request = Request::new(&self.selection.path);
+        let request = if self.selection.metadata_only {
+            request.list_metadata(&params)
+        } else {
+            request.list(&params)
+        };
         let request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
         let answer = in_time(self.selection.deadline, self.client.send(request)).await?;
         let (head, body) = answer.into_parts();
@@ -211,7 +218,12 @@ impl ListWatch {
             bookmarks: true,
             ..WatchParams::default()
         };
-        let request = Request::new(&self.selection.path).watch(&params, version);
+        let request = Request::new(&self.selection.path);
+        let request = if self.selection.metadata_only {
+            request.watch_metadata(&params, version)
+        } else {
+            request.watch(&params, version)
+        };
         let request = request.map_err(kube::Error::BuildRequest)?;
         let events = in_time(
             self.selection.deadline,

@@ -374,7 +374,8 @@ impl<K: Send + Sync + 'static> Store<K> {
         *self.0.state.borrow()
     }
 
-    pub(super) fn states(&self) -> watch::Receiver<SyncState> {
+    /// Returns where the first list stands, to be waited for.
+    pub fn states(&self) -> watch::Receiver<SyncState> {
         self.0.state.subscribe()
     }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -27,12 +26,6 @@ pub(super) struct Spec {
     acquire_time: Option<String>,
     renew_time: Option<String>,
     lease_transitions: Option<i64>,
-}
-
-impl Record {
-    pub(super) fn from_object(lease: &LeaseObject) -> Option<Self> {
-        serde_json::to_value(lease).and_then(serde_json::from_value).ok()
-    }
 }
 
 /// The Lease as we know it.
