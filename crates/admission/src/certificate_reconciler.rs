@@ -31,6 +31,7 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ca_injector::{CaInjector, InjectError};
 use kruise_api::gates::{Gate, Gates};
+use kruise_runtime::writer::Writer;
 use kube::Client;
 use std::{
     fmt,
@@ -38,13 +39,18 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tokio::{sync::watch::Sender, time::sleep_until};
+use tokio::{
+    sync::watch::Sender,
+    time::{sleep_until, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
-use watch::{Seen, World};
+pub use watch::Installed;
 
 /// Time between two looks when nothing happens.
 const RESYNC: Duration = Duration::from_mins(1);
+/// How often it is told what is not listed yet.
+const TELL_AGAIN: Duration = Duration::from_millis(200);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -68,9 +74,16 @@ enum PassError {
     Inject(#[from] InjectError),
 }
 
+/// How the loop sees and changes the cluster.
+pub(crate) struct ApiAccess {
+    pub(crate) client: Client,
+    pub(crate) writer: Writer,
+    pub(crate) installed: Installed,
+}
+
 /// Everything the loop needs.
 pub(crate) struct CertificateReconciler {
-    client: Client,
+    installed: Installed,
     settings: Settings,
     gates: Gates,
     endpoint: Endpoint,
@@ -95,7 +108,7 @@ impl fmt::Debug for CertificateReconciler {
 
 impl CertificateReconciler {
     pub(crate) fn new(
-        client: Client,
+        api: ApiAccess,
         settings: Settings,
         gates: Gates,
         port: u16,
@@ -103,6 +116,12 @@ impl CertificateReconciler {
         readiness: Readiness,
         metrics: Metrics,
     ) -> Self {
+        let ApiAccess {
+            client,
+            writer,
+            installed,
+        } = api;
+        let writer = writer.named("certificates");
         let endpoint = match &settings.host {
             Some(host) => Endpoint::Host {
                 host: host.clone(),
@@ -114,7 +133,12 @@ impl CertificateReconciler {
             },
         };
         let store = match settings.cert_store {
-            CertStore::Secret => Store::secret(client.clone(), &settings.namespace, &settings.secret_name),
+            CertStore::Secret => Store::secret(
+                client.clone(),
+                writer.clone(),
+                &settings.namespace,
+                &settings.secret_name,
+            ),
             CertStore::Directory => Store::Directory(settings.cert_dir.clone()),
         };
         Self {
@@ -125,8 +149,8 @@ impl CertificateReconciler {
                 keep_old_ca: settings.overlap * 4,
             },
             serving: ServingState::new(endpoint.host(), settings.overlap),
-            ca_injector: CaInjector::new(client.clone(), &settings, metrics.clone()),
-            client,
+            ca_injector: CaInjector::new(client, writer, &settings, metrics.clone()),
+            installed,
             settings,
             gates,
             endpoint,
@@ -141,22 +165,20 @@ impl CertificateReconciler {
 
     /// Goes on until `stop`, and tells how far it has come.
     pub(crate) async fn run(mut self, progress: Sender<Progress>, stop: CancellationToken) {
-        let mut world = World::watch(&self.client, &self.settings);
-        let mut pause = FIRST_PAUSE;
-        let mut next = Instant::now();
+        let listed = tokio::select! {
+            () = stop.cancelled() => return,
+            () = self.listed(&progress) => Instant::now(),
+        };
+        let (mut pause, mut next) = (FIRST_PAUSE, listed);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = world.changed() => {}
-                () = sleep_until(next.into()), if world.seen.is_complete() => self.ca_injector.look_again(),
-            }
-            if !world.seen.is_complete() {
-                progress.send_if_modified(|progress| not_yet(progress, world.seen.missing()));
-                continue;
+                () = self.installed.changed() => {}
+                () = sleep_until(next.into()) => self.ca_injector.look_again(),
             }
             let passed = tokio::select! {
                 () = stop.cancelled() => return,
-                passed = self.pass(&world.seen) => passed,
+                passed = self.pass() => passed,
             };
             match passed {
                 Ok(wake) => {
@@ -177,7 +199,14 @@ impl CertificateReconciler {
         }
     }
 
-    async fn pass(&mut self, seen: &Seen) -> Result<Option<Duration>, PassError> {
+    /// Waits until it is known what is installed, and says what is missing meanwhile.
+    async fn listed(&self, progress: &Sender<Progress>) {
+        while timeout(TELL_AGAIN, self.installed.listed()).await.is_err() {
+            progress.send_if_modified(|progress| not_yet(progress, self.installed.missing()));
+        }
+    }
+
+    async fn pass(&mut self) -> Result<Option<Duration>, PassError> {
         let external = self.gates.enabled(Gate::EnableExternalCerts);
         let (kept, renew) = if external {
             (self.store.read_external().await?, None)
@@ -192,12 +221,12 @@ impl CertificateReconciler {
         let wanted = ca_injector::Wanted {
             endpoint: self.endpoint.clone(),
             ca_bundle: BASE64.encode(&bundle),
-            live: live_paths(self.gates, |crd| seen.has_crd(crd)),
+            live: live_paths(self.gates, |crd| self.installed.has_crd(crd)),
         };
         if external {
-            self.ca_injector.verify(seen, &wanted).await?;
+            self.ca_injector.verify(&self.installed, &wanted).await?;
         } else {
-            self.ca_injector.inject(seen, &wanted).await?;
+            self.ca_injector.inject(&self.installed, &wanted).await?;
         }
         let wrong = |error| PassError::Certificates(self.settings.secret_name.clone(), error);
         let (new, exchange) = self

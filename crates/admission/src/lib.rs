@@ -36,10 +36,11 @@ pub use templates::{TemplateCheck, Templates, Unchecked};
 pub use verdict::Verdict;
 
 use audit::Audit;
-use certificate_reconciler::{CertificateReconciler, Progress};
+pub use certificate_reconciler::Installed;
+use certificate_reconciler::{ApiAccess, CertificateReconciler, Progress};
 use dispatch::Dispatch;
 use kruise_api::gates::Gates;
-use kruise_runtime::cache::Stores;
+use kruise_runtime::{cache::Stores, writer::Writer};
 use kube::Client;
 use metrics::Metrics;
 use prometheus::Registry;
@@ -114,6 +115,10 @@ pub struct Dependencies {
     pub client: Client,
     /// The cache of the process. It need not be complete, nor is it waited for: listing objects of an older version needs our own conversion.
     pub stores: Stores,
+    /// What is installed, as the same cache shows it.
+    pub installed: Installed,
+    /// Writes certificates and CA bundles, on every replica.
+    pub writer: Writer,
     /// Where refused deletions are written down.
     pub audit: Option<AuditLog>,
     pub gates: Gates,
@@ -148,6 +153,8 @@ impl Admission {
         let Dependencies {
             client,
             stores,
+            installed,
+            writer,
             audit,
             gates,
             registry,
@@ -174,7 +181,12 @@ impl Admission {
         };
         let time = settings.initialize_timeout;
         let (progress, mut seen) = watch::channel(Progress::NotYet("no answer from the API server".to_owned()));
-        let reconciler = CertificateReconciler::new(client, settings, gates, port, certificate, readiness, metrics);
+        let api = ApiAccess {
+            client,
+            writer,
+            installed,
+        };
+        let reconciler = CertificateReconciler::new(api, settings, gates, port, certificate, readiness, metrics);
         // Ends with the process, or when the start fails.
         let running = stop.child_token();
         let guard = running.clone().drop_guard();

@@ -17,13 +17,15 @@ mod leading;
 use crate::{Settings, configuration, controllers, platform::Platform};
 use anyhow::Result;
 use endpoints::Endpoints;
-use kruise_admission::{Admission, AdmissionError, AuditLog, Dependencies, Readiness};
+use kruise_admission::{Admission, AdmissionError, AuditLog, Dependencies, Installed, Readiness};
 use kruise_api::names::component::MANAGER_USER_AGENT;
 use kruise_runtime::{
-    client, metrics,
+    client,
+    lease::Leadership,
+    metrics,
     requests::RequestMetrics,
     shutdown::{CancellationToken, Tasks},
-    writer::WriterMetrics,
+    writer::{Writer, WriterMetrics, WriterOptions},
 };
 use kube::{Client, Config};
 use leading::Leading;
@@ -72,7 +74,8 @@ pub async fn run_through(
     configuration::watch(&mut platform, &registry)?;
     let handles = controllers::build(&mut platform);
     let stores = platform.stores();
-    let cache = platform.into_cache();
+    let mut cache = platform.into_cache();
+    let installed = Installed::watch(&mut cache, &settings.admission());
     let synced = cache.syncing();
     // Set once, here.
     let _ = contact.set(cache.contact());
@@ -84,8 +87,16 @@ pub async fn run_through(
     });
 
     let given = Dependencies {
-        client: api,
+        client: api.clone(),
         stores,
+        installed,
+        // Certificates are every replica's, whoever leads.
+        writer: Writer::new(
+            api,
+            Leadership::always(),
+            WriterOptions::new(MANAGER_USER_AGENT),
+            writes,
+        ),
         audit: Some(audit),
         gates: settings.gates,
         registry,

@@ -1,6 +1,6 @@
 //! Writing the CA bundle to where API servers look for it.
 
-use super::watch::{Object, Seen};
+use super::watch::{Installed, Object};
 use crate::{
     Settings,
     configurations::{self, Entries},
@@ -14,19 +14,21 @@ use k8s_openapi::{
     api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kruise_api::names::annotation::{WEBHOOK_TEMPLATE, WEBHOOK_TEMPLATE_HASH};
-use kruise_runtime::error::Error;
-use kube::{
-    Api, Client, Resource as _,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
-    core::ObjectMeta,
+use kruise_api::{
+    kind::Kind as _,
+    names::annotation::{WEBHOOK_TEMPLATE, WEBHOOK_TEMPLATE_HASH},
+    resource::{Preconditions, Resource},
 };
-use serde::Deserialize;
+use kruise_runtime::{
+    error::{Class, Error},
+    writer::{Patch, Target, Writer},
+};
+use kube::{Client, core::ObjectMeta};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
-    future::Future,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -70,13 +72,14 @@ pub(super) struct Wanted {
 /// Remembers which objects are known to be right.
 pub(super) struct CaInjector {
     client: Client,
+    writer: Writer,
     mutating: String,
     validating: String,
     metrics: Metrics,
     /// What the objects were last compared with.
     compared: Option<Wanted>,
     /// The versions that were right.
-    right: HashMap<Object, String>,
+    right: HashMap<Object, u64>,
     budget: Mutex<Budget>,
 }
 
@@ -89,9 +92,10 @@ impl fmt::Debug for CaInjector {
 }
 
 impl CaInjector {
-    pub(super) fn new(client: Client, settings: &Settings, metrics: Metrics) -> Self {
+    pub(super) fn new(client: Client, writer: Writer, settings: &Settings, metrics: Metrics) -> Self {
         Self {
             client,
+            writer,
             mutating: settings.mutating_configuration.clone(),
             validating: settings.validating_configuration.clone(),
             metrics,
@@ -107,13 +111,12 @@ impl CaInjector {
     }
 
     /// Writes what is not right. All objects are tried; the first failure is told.
-    pub(super) async fn inject(&mut self, seen: &Seen, wanted: &Wanted) -> Result<(), InjectError> {
-        let objects = self.unverified(seen, wanted);
+    pub(super) async fn inject(&mut self, installed: &Installed, wanted: &Wanted) -> Result<(), InjectError> {
+        let objects = self.unverified(installed, wanted);
         let this = &*self;
         let injected: Vec<_> = stream::iter(objects)
             .map(|object| async move {
                 let injected = match &object {
-                    Object::Secret => Ok(String::new()),
                     Object::Configuration(configuration) => this.inject_configuration(*configuration, wanted).await,
                     Object::Crd(name) => this.inject_crd(name, wanted).await,
                 };
@@ -135,10 +138,9 @@ impl CaInjector {
     }
 
     /// Only looks whether all is right.
-    pub(super) async fn verify(&mut self, seen: &Seen, wanted: &Wanted) -> Result<(), InjectError> {
-        for object in self.unverified(seen, wanted) {
+    pub(super) async fn verify(&mut self, installed: &Installed, wanted: &Wanted) -> Result<(), InjectError> {
+        for object in self.unverified(installed, wanted) {
             let version = match &object {
-                Object::Secret => continue,
                 Object::Configuration(configuration) => {
                     let live = self.configuration(*configuration).await?;
                     let is_right = |entry: &Value| {
@@ -149,7 +151,7 @@ impl CaInjector {
                     if !live.entries().webhooks.iter().all(is_right) {
                         return Err(InjectError::NotInjected(self.name(*configuration)));
                     }
-                    live.version()
+                    number(&live.version())
                 }
                 Object::Crd(name) => {
                     let crd = self.crd(name).await?;
@@ -158,7 +160,7 @@ impl CaInjector {
                     if crds::asks_webhook(conversion) && bundle.and_then(Value::as_str) != Some(&wanted.ca_bundle) {
                         return Err(InjectError::NotInjected(format!("CustomResourceDefinition {name}")));
                     }
-                    crd.metadata.resource_version.unwrap_or_default()
+                    number(&crd.metadata.resource_version.unwrap_or_default())
                 }
             };
             self.right.insert(object, version);
@@ -167,21 +169,21 @@ impl CaInjector {
     }
 
     /// Objects that are not known to be right in the version there is.
-    fn unverified(&mut self, seen: &Seen, wanted: &Wanted) -> Vec<Object> {
+    fn unverified(&mut self, installed: &Installed, wanted: &Wanted) -> Vec<Object> {
         if self.compared.as_ref() != Some(wanted) {
             self.compared = Some(wanted.clone());
             self.right.clear();
         }
         let configurations = Configuration::BOTH.into_iter().map(Object::Configuration);
-        let crds = seen.crds().into_iter().map(Object::Crd);
+        let crds = installed.crds().into_iter().map(Object::Crd);
         let is_right = |object: &Object| {
-            let right = self.right.get(object).map(String::as_str);
-            right.is_some() && right == seen.version(object)
+            let right = self.right.get(object).copied();
+            right.is_some() && right == installed.version(object)
         };
         configurations.chain(crds).filter(|object| !is_right(object)).collect()
     }
 
-    async fn inject_configuration(&self, configuration: Configuration, wanted: &Wanted) -> Result<String, InjectError> {
+    async fn inject_configuration(&self, configuration: Configuration, wanted: &Wanted) -> Result<u64, InjectError> {
         let live = self.configuration(configuration).await?;
         let wanted = configurations::Wanted {
             endpoint: &wanted.endpoint,
@@ -189,53 +191,53 @@ impl CaInjector {
             live: &wanted.live,
         };
         let Some(new) = live.entries().rewritten(wanted) else {
-            return Ok(live.version());
+            return Ok(number(&live.version()));
         };
         let patch = json!({
-            "metadata": {
-                "resourceVersion": live.version(),
-                "annotations": {WEBHOOK_TEMPLATE: new.template, WEBHOOK_TEMPLATE_HASH: new.hash},
-            },
+            "metadata": {"annotations": {WEBHOOK_TEMPLATE: new.template, WEBHOOK_TEMPLATE_HASH: new.hash}},
             "webhooks": new.webhooks,
         });
         let name = self.name(configuration);
         self.spend(&name)?;
-        let api = self.configurations(configuration);
-        let written = call(
-            &name,
-            api.patch(
-                self.object(configuration),
-                &PatchParams::default(),
-                &Patch::Merge(&patch),
-            ),
-        )
-        .await?;
+        let target = Target::new(resource_of(configuration), "", self.object(configuration));
+        let written = self.write(&name, &target, patch, live.version()).await?;
         info!("{name} is brought up to date");
         self.metrics.repairs.with_label_values(&[configuration.kind()]).inc();
-        Ok(written.metadata.resource_version.unwrap_or_default())
+        Ok(written)
     }
 
-    async fn inject_crd(&self, name: &str, wanted: &Wanted) -> Result<String, InjectError> {
+    async fn inject_crd(&self, name: &str, wanted: &Wanted) -> Result<u64, InjectError> {
         let crd = self.crd(name).await?;
         let version = crd.metadata.resource_version.unwrap_or_default();
         let Some(conversion) = crds::rewritten(&crd.spec.conversion, &wanted.endpoint, &wanted.ca_bundle) else {
-            return Ok(version);
+            return Ok(number(&version));
         };
         let object = format!("CustomResourceDefinition {name}");
         self.spend(&object)?;
-        let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"conversion": conversion}});
-        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        let written = call(
-            &object,
-            api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&patch)),
-        )
-        .await?;
+        let patch = json!({"spec": {"conversion": conversion}});
+        let target = Target::new(CustomResourceDefinition::RESOURCE, "", name);
+        let written = self.write(&object, &target, patch, version).await?;
         info!("{object} is brought up to date");
         self.metrics
             .repairs
             .with_label_values(&["CustomResourceDefinition"])
             .inc();
-        Ok(written.metadata.resource_version.unwrap_or_default())
+        Ok(written)
+    }
+
+    /// Changes an object, if it is still at this version. Returns the version that it has now.
+    async fn write(
+        &self,
+        object: &str,
+        target: &Target<'_>,
+        patch: Value,
+        version: String,
+    ) -> Result<u64, InjectError> {
+        let unchanged = Preconditions::NONE.at(version);
+        let written = self.writer.patch(target, Patch::Merge(patch), &unchanged).await;
+        written
+            .map(|written| number(&written.resource_version))
+            .map_err(|error| wrong(object, &error))
     }
 
     fn spend(&self, object: &str) -> Result<(), InjectError> {
@@ -258,46 +260,49 @@ impl CaInjector {
         format!("{} {}", configuration.kind(), self.object(configuration))
     }
 
-    fn configurations(&self, configuration: Configuration) -> Api<DynamicObject> {
-        let resource = match configuration {
-            Configuration::Mutating => ApiResource::erase::<MutatingWebhookConfiguration>(&()),
-            Configuration::Validating => ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
-        };
-        Api::all_with(self.client.clone(), &resource)
-    }
-
     async fn configuration(&self, configuration: Configuration) -> Result<Live, InjectError> {
         let name = self.name(configuration);
-        let api = self.configurations(configuration);
-        call(&name, api.get(self.object(configuration))).await.map(Live)
+        let path = resource_of(configuration).path("");
+        self.get(&name, &format!("{path}/{}", self.object(configuration))).await
     }
 
     /// The part of a CRD that we look at; the schemas, which are most of it, are skipped.
     async fn crd(&self, name: &str) -> Result<Crd, InjectError> {
         let object = format!("CustomResourceDefinition {name}");
-        let path = format!("{}/{name}", CustomResourceDefinition::url_path(&(), None));
+        let path = CustomResourceDefinition::RESOURCE.path("");
+        self.get(&object, &format!("{path}/{name}")).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, object: &str, path: &str) -> Result<T, InjectError> {
         let request = http::Request::get(path).body(Vec::new());
         let request = request.map_err(|error| InjectError::Api {
-            object: object.clone(),
+            object: object.to_owned(),
             reason: error.to_string(),
         })?;
-        call(&object, self.client.request(request)).await
+        match timeout(DEADLINE, self.client.request(request)).await {
+            Err(_) => Err(InjectError::Late(object.to_owned())),
+            Ok(answer) => answer.map_err(|error| wrong(object, &Error::from(error))),
+        }
     }
 }
 
 /// A webhook configuration as it is.
-struct Live(DynamicObject);
+#[derive(Deserialize)]
+struct Live {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    webhooks: Vec<Value>,
+}
 
 impl Live {
     fn version(&self) -> String {
-        self.0.metadata.resource_version.clone().unwrap_or_default()
+        self.metadata.resource_version.clone().unwrap_or_default()
     }
 
     fn entries(&self) -> Entries {
-        let annotation = |name| self.0.metadata.annotations.as_ref()?.get(name).cloned();
-        let webhooks = self.0.data.get("webhooks").and_then(Value::as_array);
+        let annotation = |name| self.metadata.annotations.as_ref()?.get(name).cloned();
         Entries {
-            webhooks: webhooks.cloned().unwrap_or_default(),
+            webhooks: self.webhooks.clone(),
             template: annotation(WEBHOOK_TEMPLATE),
             hash: annotation(WEBHOOK_TEMPLATE_HASH),
         }
@@ -316,16 +321,26 @@ struct CrdSpec {
     conversion: Value,
 }
 
-async fn call<T>(object: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, InjectError> {
-    match timeout(DEADLINE, call).await {
-        Err(_) => Err(InjectError::Late(object.to_owned())),
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(InjectError::Missing(object.to_owned())),
-        Ok(Err(error)) => Err(InjectError::Api {
-            object: object.to_owned(),
-            reason: Error::from(error).to_string(),
-        }),
+fn resource_of(configuration: Configuration) -> &'static Resource {
+    match configuration {
+        Configuration::Mutating => MutatingWebhookConfiguration::RESOURCE,
+        Configuration::Validating => ValidatingWebhookConfiguration::RESOURCE,
     }
+}
+
+fn wrong(object: &str, error: &Error) -> InjectError {
+    let object = object.to_owned();
+    match error.class() {
+        Class::Gone => InjectError::Missing(object),
+        _ => InjectError::Api {
+            object,
+            reason: error.to_string(),
+        },
+    }
+}
+
+fn number(version: &str) -> u64 {
+    version.parse().unwrap_or(0)
 }
 
 /// A store of writes that fills up again.

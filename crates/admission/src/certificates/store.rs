@@ -2,14 +2,15 @@
 
 use super::{Artifacts, directory};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kruise_runtime::error::Error;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams, PostParams},
+use k8s_openapi::api::core::v1::Secret;
+use kruise_api::{kind::Kind as _, resource::Preconditions};
+use kruise_runtime::{
+    error::{Class, Error},
+    writer::{Patch, Target, Writer},
 };
+use kube::{Api, Client};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 use tokio::time::timeout;
 
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -30,7 +31,12 @@ pub(crate) enum StoreError {
 /// Where certificates are kept.
 #[derive(Debug)]
 pub(crate) enum Store {
-    Secret { api: Box<Api<Secret>>, name: String },
+    Secret {
+        api: Box<Api<Secret>>,
+        writer: Writer,
+        namespace: String,
+        name: String,
+    },
     Directory(PathBuf),
 }
 
@@ -52,9 +58,11 @@ enum Version {
 }
 
 impl Store {
-    pub(crate) fn secret(client: Client, namespace: &str, name: &str) -> Self {
+    pub(crate) fn secret(client: Client, writer: Writer, namespace: &str, name: &str) -> Self {
         Self::Secret {
             api: Box::new(Api::namespaced(client, namespace)),
+            writer,
+            namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
     }
@@ -62,7 +70,7 @@ impl Store {
     /// Reads what is kept in our own layout.
     pub(crate) async fn read(&self) -> Result<Kept, StoreError> {
         match self {
-            Self::Secret { api, name } => {
+            Self::Secret { api, name, .. } => {
                 let secret = Self::get(api, name).await?;
                 let version = match &secret {
                     None => Version::None,
@@ -94,7 +102,7 @@ impl Store {
     /// Reads what somebody else keeps in the layout of external certificates.
     pub(crate) async fn read_external(&self) -> Result<Artifacts, StoreError> {
         match self {
-            Self::Secret { api, name } => {
+            Self::Secret { api, name, .. } => {
                 let secret = Self::get(api, name).await?;
                 let data = secret.and_then(|secret| secret.data).unwrap_or_default();
                 Ok(Artifacts::read_external(|key| {
@@ -114,28 +122,28 @@ impl Store {
                     path: path.clone(),
                     source,
                 }),
-            Self::Secret { api, name } => {
+            Self::Secret {
+                writer,
+                namespace,
+                name,
+                ..
+            } => {
                 let written = match &was.version {
                     Version::Resource(version) => {
-                        let patch = patch_of(version, artifacts);
-                        let params = PatchParams::default();
-                        let patch = Patch::Merge(&patch);
-                        timeout(DEADLINE, api.patch_metadata(name, &params, &patch))
-                            .await
-                            .map(|written| written.map(|_| ()))
+                        let target = Target::new(Secret::RESOURCE, namespace, name);
+                        let unchanged = Preconditions::NONE.at(&**version);
+                        let patch = Patch::Merge(json!({ "data": data_of(artifacts) }));
+                        writer.patch(&target, patch, &unchanged).await
                     }
                     Version::None | Version::File => {
-                        let secret = new_secret(name, artifacts);
-                        timeout(DEADLINE, api.create(&PostParams::default(), &secret))
-                            .await
-                            .map(|written| written.map(|_| ()))
+                        let secret = new_secret(name, artifacts).to_string();
+                        writer.create(Secret::RESOURCE, namespace, secret).await
                     }
                 };
                 match written {
-                    Err(_) => Err(StoreError::Late(name.clone())),
-                    Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(StoreError::Conflict),
-                    Ok(Err(error)) => Err(wrong(name, error)),
-                    Ok(Ok(())) => Ok(()),
+                    Ok(_) => Ok(()),
+                    Err(error) if error.class() == Class::Conflict => Err(StoreError::Conflict),
+                    Err(error) => Err(wrong(name, &error)),
                 }
             }
         }
@@ -144,39 +152,31 @@ impl Store {
     async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, StoreError> {
         match timeout(DEADLINE, api.get_opt(name)).await {
             Err(_) => Err(StoreError::Late(name.to_owned())),
-            Ok(Err(error)) => Err(wrong(name, error)),
+            Ok(Err(error)) => Err(wrong(name, &Error::from(error))),
             Ok(Ok(secret)) => Ok(secret),
         }
     }
 }
 
-fn wrong(name: &str, error: kube::Error) -> StoreError {
+fn wrong(name: &str, error: &Error) -> StoreError {
     StoreError::Secret {
         name: name.to_owned(),
-        reason: Error::from(error).to_string(),
+        reason: error.to_string(),
     }
 }
 
-fn patch_of(version: &str, artifacts: &Artifacts) -> Value {
+fn data_of(artifacts: &Artifacts) -> Map<String, Value> {
     let entries = artifacts.entries().into_iter();
-    let data: Map<String, Value> = entries
+    entries
         .map(|(key, value)| (key.to_owned(), BASE64.encode(value).into()))
-        .collect();
-    json!({"metadata": {"resourceVersion": version}, "data": data})
+        .collect()
 }
 
-fn new_secret(name: &str, artifacts: &Artifacts) -> Secret {
-    let entries = artifacts.entries().into_iter();
-    let data: BTreeMap<String, ByteString> = entries
-        .map(|(key, value)| (key.to_owned(), ByteString(value.to_vec())))
-        .collect();
-    Secret {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        type_: Some("Opaque".to_owned()),
-        data: Some(data),
-        ..Secret::default()
-    }
+fn new_secret(name: &str, artifacts: &Artifacts) -> Value {
+    json!({
+        "apiVersion": Secret::API_VERSION, "kind": Secret::KIND,
+        "metadata": { "name": name },
+        "type": "Opaque",
+        "data": data_of(artifacts),
+    })
 }

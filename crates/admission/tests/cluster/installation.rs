@@ -12,11 +12,15 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kruise_admission::{
-    Admission, AdmissionError, CertStore, Dependencies, Readiness, Settings,
+    Admission, AdmissionError, CertStore, Dependencies, Installed, Readiness, Settings,
     descriptor::{self, Configuration, webhooks},
 };
 use kruise_api::gates::Gates;
-use kruise_runtime::cache::Stores;
+use kruise_runtime::{
+    cache::{Cache, CacheOptions, Stores},
+    lease::Leadership,
+    writer::{Writer, WriterMetrics, WriterOptions},
+};
 use kruise_testkit::{
     builders::{Fixture as _, cloneset, pod},
     cluster,
@@ -207,9 +211,16 @@ impl Installation {
 
     pub(super) async fn start_with(&self, settings: Settings, gates: Gates) -> Result<Manager, AdmissionError> {
         let (readiness, registry, stop) = (Readiness::default(), Registry::new(), CancellationToken::new());
+        let mut cache = Cache::new(self.client.clone(), CacheOptions::default(), &registry)?;
+        let installed = Installed::watch(&mut cache, &settings);
+        tokio::spawn(cache.run(stop.clone()));
+        let options = WriterOptions::new("kruise-manager");
+        let writes = WriterMetrics::new(&registry)?;
         let given = Dependencies {
             client: self.client.clone(),
             stores: Stores::default(),
+            installed,
+            writer: Writer::new(self.client.clone(), Leadership::always(), options, writes),
             audit: None,
             gates,
             registry: registry.clone(),
