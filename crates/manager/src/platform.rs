@@ -11,7 +11,7 @@ pub use images::{
     ACTIVE_JOBS, IMAGES_BY_JOB, IMAGES_BY_LABEL, JOBS_BY_OWNER, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET,
     PODS_BY_NAMESPACE, REQUESTS_BY_POD, SECRETS_BY_SOURCE, SECRETS_BY_USER,
 };
-pub use watched::{HEADS_BY_OWNER, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
+pub use watched::{HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
 
 use crate::Settings;
 use jiff::Timestamp;
@@ -120,6 +120,7 @@ impl Platform {
         plan::Settings {
             exclude_preparing_delete: rules.cloneset_scaling_exclude_preparing_delete,
             image_pull_jobs: self.settings.gates.enabled(Gate::PreDownloadImageForInPlaceUpdate),
+            daemon_pods_skip_scheduler: !rules.assign_pods_by_scheduler,
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Settings {
     pub exclude_preparing_delete: bool,
     /// ImagePullJobs are known to the cluster and the daemon is on: images can be pulled ahead of an update.
     pub image_pull_jobs: bool,
+    /// `--assign-pods-by-scheduler=false`: Pods of a DaemonSet are bound to their nodes by its controller.
+    pub daemon_pods_skip_scheduler: bool,
 }
 
 /// What the API server can do.

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kruise_api::kind::Kind as _;
 use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
 use kruise_api::names::label;
+use kruise_api::node::Node;
 use kruise_api::pod::Pod;
 use kruise_api::resource::{Preconditions, Resource, Subresource};
 use serde_json::{Map, Value, json};
@@ -249,10 +250,20 @@ impl Cluster {
                 }
                 continue;
             }
+            if self.is_node_gone(&name) {
+                continue;
+            }
             self.edit(Pod::RESOURCE, &name, |pod| run_pod(pod, now));
             self.film.push(self.counts());
         }
         self.collect_claims();
+    }
+
+    /// The one node that a Pod asks for is not there.
+    fn is_node_gone(&self, pod: &str) -> bool {
+        let pod = self.get(Pod::RESOURCE, pod);
+        pod.and_then(only_node)
+            .is_some_and(|node| self.get(Node::RESOURCE, node).is_none())
     }
 
     /// The Pods as they are now.
@@ -261,7 +272,8 @@ impl Cluster {
         let living = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
         for pod in self.all(Pod::RESOURCE).filter(living) {
             let labels = &pod["metadata"]["labels"];
-            let is_available = is_ready(pod) && labels[label::LIFECYCLE_STATE] == "Normal";
+            let state = labels[label::LIFECYCLE_STATE].as_str();
+            let is_available = is_ready(pod) && state.is_none_or(|state| state == "Normal");
             counts.pods += 1;
             counts.available += usize::from(is_available);
             counts.given_up += usize::from(!is_available && labels[label::SPECIFIED_DELETE].is_string());
@@ -304,16 +316,35 @@ pub(crate) fn name_of(object: &Value) -> String {
 /// What our own webhook does to a new Pod.
 fn admit_pod(pod: &mut Value) {
     pod["status"] = json!({ "phase": "Pending" });
-    let gates = pod["spec"]["readinessGates"].as_array_mut().unwrap();
+    let gates = &mut pod["spec"]["readinessGates"];
+    if gates.is_null() {
+        *gates = json!([]);
+    }
+    let gates = gates.as_array_mut().unwrap();
     gates.push(json!({ "conditionType": KRUISE_POD_READY }));
 }
 
-/// What scheduler and kubelet make of a Pod.
+/// The node that the affinity of a Pod names.
+fn only_node(pod: &Value) -> Option<&str> {
+    let required = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let named = pod.pointer(&format!("{required}/nodeSelectorTerms/0/matchFields/0/values/0"));
+    named.and_then(Value::as_str)
+}
+
+/// What scheduler and kubelet make of a Pod. Images with `fail` in them make it fail.
 fn run_pod(pod: &mut Value, now: Timestamp) {
     if pod["spec"].get("nodeName").is_none() {
-        pod["spec"]["nodeName"] = json!("n1");
+        pod["spec"]["nodeName"] = json!(only_node(pod).unwrap_or("n1"));
     }
     let containers = pod["spec"]["containers"].as_array().unwrap().clone();
+    if containers
+        .iter()
+        .any(|container| container["image"].as_str().unwrap().contains("fail"))
+    {
+        pod["status"]["phase"] = json!("Failed");
+        set_condition(pod, "Ready", false, now);
+        return;
+    }
     let good = containers
         .iter()
         .all(|container| !container["image"].as_str().unwrap().contains("bad"));
@@ -347,7 +378,11 @@ fn is_ready(pod: &Value) -> bool {
             .flatten()
             .any(|condition| condition["type"] == type_ && condition["status"] == "True")
     };
-    holds("Ready") && holds(IN_PLACE_UPDATE_READY)
+    let gates = pod["spec"]["readinessGates"].as_array().into_iter().flatten();
+    let is_gated = gates
+        .into_iter()
+        .any(|gate| gate["conditionType"] == IN_PLACE_UPDATE_READY);
+    holds("Ready") && (!is_gated || holds(IN_PLACE_UPDATE_READY))
 }
 
 fn set_condition(pod: &mut Value, type_: &str, holds: bool, now: Timestamp) {

@@ -1,7 +1,7 @@
 //! What holds an object back, for machines and, as a sentence, for people.
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
-//! ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
 //! Reasons that hold for many Pods name the first few and count the rest ([`PodNames`]), so that a plan for thousands
 //! of Pods stays readable.
@@ -9,6 +9,7 @@
 mod claims;
 mod general;
 mod images;
+mod nodes;
 mod pods;
 mod rollout;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use claims::Claims;
 pub use general::General;
 pub use images::Images;
+pub use nodes::Nodes;
 pub use pods::{Hook, Pods};
 pub use rollout::Rollout;
 
@@ -36,6 +38,8 @@ pub enum Why {
     Claims(Claims),
     /// What holds back the daemons.
     Images(Images),
+    /// What keeps Pods away from nodes.
+    Nodes(Nodes),
 }
 
 impl fmt::Display for Why {
@@ -46,6 +50,7 @@ impl fmt::Display for Why {
             Self::Pods(why) => fmt::Display::fmt(why, f),
             Self::Claims(why) => fmt::Display::fmt(why, f),
             Self::Images(why) => fmt::Display::fmt(why, f),
+            Self::Nodes(why) => fmt::Display::fmt(why, f),
         }
     }
 }
@@ -77,6 +82,12 @@ impl From<Claims> for Why {
 impl From<Images> for Why {
     fn from(why: Images) -> Self {
         Self::Images(why)
+    }
+}
+
+impl From<Nodes> for Why {
+    fn from(why: Nodes) -> Self {
+        Self::Nodes(why)
     }
 }
 

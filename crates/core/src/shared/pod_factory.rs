@@ -104,7 +104,7 @@ impl PodFactory<'_> {
                 .map(|(key, value)| (key, json!(value))),
         );
         let mut meta = json!({
-            "generateName": format!("{}-", self.owner.name),
+            "generateName": generate_name(&self.owner.name),
             "namespace": self.namespace,
             "labels": labels,
             "annotations": annotations,
@@ -197,6 +197,18 @@ impl PodFactory<'_> {
         let target = Target::new(Pod::RESOURCE, self.namespace, &name);
         let pod = Action::create(target, Body::new(prototype.common.clone(), own));
         NewPod { claims, name, pod }
+    }
+}
+
+/// Characters of an object's name.
+const NAME_LENGTH: usize = 253;
+
+/// What names of Pods begin with. A name that leaves no room for a dash is taken as it is.
+fn generate_name(workload: &str) -> String {
+    if workload.len() < NAME_LENGTH {
+        format!("{workload}-")
+    } else {
+        workload.to_owned()
     }
 }
 

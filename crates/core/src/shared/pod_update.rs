@@ -62,6 +62,8 @@ pub struct PodUpdater<'u, R> {
     env: &'u Env,
     /// What changes, by the revision that a Pod is at now.
     changes: BTreeMap<String, Result<ChangeSet, String>>,
+    /// How records name the revision, when it is not by its name.
+    recorded_as: Option<String>,
 }
 
 impl<'u, R: PodRules> PodUpdater<'u, R> {
@@ -72,7 +74,15 @@ impl<'u, R: PodRules> PodUpdater<'u, R> {
             rules,
             env,
             changes: BTreeMap::new(),
+            recorded_as: None,
         }
+    }
+
+    /// The same, with records that name the revision in this way.
+    #[must_use]
+    pub fn recorded_as(mut self, revision: &str) -> Self {
+        self.recorded_as = Some(revision.to_owned());
+        self
     }
 
     /// Begins the update of one Pod. Why it is left alone is in the plan as well.
@@ -133,7 +143,12 @@ impl<'u, R: PodRules> PodUpdater<'u, R> {
             ignore_claims: self.target.policy == PodUpdatePolicy::InPlaceOnly,
             grace_seconds: self.target.grace_seconds,
         };
-        inplace::decide(old, self.target.revision.object(), &options).map_err(|why| why.to_string())
+        let mut change =
+            inplace::decide(old, self.target.revision.object(), &options).map_err(|why| why.to_string())?;
+        if let Some(revision) = &self.recorded_as {
+            change.revision.clone_from(revision);
+        }
+        Ok(change)
     }
 
     fn start(&self, pod: &Pod, change: &ChangeSet, plan: &mut Plan) -> Chain {

@@ -99,10 +99,13 @@ pub fn is_at(pod: &Pod, revision: &str) -> bool {
     !label.is_empty() && is_same(label, revision)
 }
 
-/// The revision of this name, or with this hash.
+/// The revision of this name, or with this hash in its name or in its label.
 pub fn find<'a>(revisions: &[&'a ControllerRevision], name: &str) -> Option<&'a ControllerRevision> {
     let exact = revisions.iter().find(|revision| revision.name() == name);
-    let found = exact.or_else(|| revisions.iter().find(|revision| is_same(revision.name(), name)));
+    let labelled = |revision: &&&ControllerRevision| revision.metadata.label(label::REVISION) == Some(name);
+    let found = exact
+        .or_else(|| revisions.iter().find(labelled))
+        .or_else(|| revisions.iter().find(|revision| is_same(revision.name(), name)));
     found.copied()
 }
 

@@ -28,12 +28,20 @@ pub const PODS_BY_NODE: Index<Pod> = Index::new("node", |pod, key| {
     }
 });
 
+/// Pods that nobody manages, by namespace: kinds that adopt look for them.
+pub const ORPHANS_BY_NAMESPACE: Index<Pod> = Index::new("orphan", |pod, key| {
+    if pod.metadata.controller().is_none() {
+        key(&pod.metadata.namespace);
+    }
+});
+
 impl Watched for Pod {
     fn kind(_: &Settings) -> Kind<Self> {
         Kind::of()
             .index(&PODS_BY_OWNER)
             .index(&PODS_BY_NODE)
             .index(&PODS_BY_NAMESPACE)
+            .index(&ORPHANS_BY_NAMESPACE)
     }
 }
 

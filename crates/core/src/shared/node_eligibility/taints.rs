@@ -9,6 +9,9 @@ use kruise_api::names::node::taint;
 use kruise_api::node::{Node, Taint};
 use kruise_api::pod::Toleration;
 use kruise_api::text::Text;
+use serde_json::{Value, json};
+
+use crate::shared::tree::Object;
 
 /// The effect that keeps new Pods away.
 pub const NO_SCHEDULE: &str = "NoSchedule";
@@ -52,4 +55,26 @@ pub fn daemon_tolerations(is_host_network: bool) -> impl Iterator<Item = Tolerat
         effect: effect.into(),
         ..Toleration::default()
     })
+}
+
+/// Puts into the spec of a Pod what every Pod of a DaemonSet tolerates. An entry that says the same for a limited time is replaced.
+pub fn add_daemon_tolerations(spec: &mut Object) {
+    let is_host_network = spec.get("hostNetwork").and_then(Value::as_bool) == Some(true);
+    let list = spec.entry("tolerations").or_insert(Value::Null);
+    if !list.is_array() {
+        *list = Value::Array(Vec::new());
+    }
+    let Value::Array(list) = list else { return };
+    for added in daemon_tolerations(is_host_network) {
+        let (key, operator, effect) = (&*added.key, &*added.operator, &*added.effect);
+        let is_same = |known: &&mut Value| {
+            let says = |field: &str| known.get(field).and_then(Value::as_str).unwrap_or_default();
+            (says("key"), says("operator"), says("effect"), says("value")) == (key, operator, effect, "")
+        };
+        let new = json!({ "key": key, "operator": operator, "effect": effect });
+        match list.iter_mut().find(is_same) {
+            Some(known) => *known = new,
+            None => list.push(new),
+        }
+    }
 }

@@ -30,6 +30,8 @@ pub struct Workload<'a> {
 pub struct Candidate {
     data: String,
     claims_hash: Option<String>,
+    /// The label that has the hash.
+    hash_label: &'static str,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     owner: Owner,
@@ -77,6 +79,7 @@ impl Candidate {
         Self {
             data: data(&template),
             claims_hash: workload.claims.map(|claims| claims_hash(&claims.value())),
+            hash_label: label::REVISION_DATA_HASH,
             labels: labels
                 .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
                 .collect(),
@@ -84,6 +87,12 @@ impl Candidate {
             owner: workload.owner.clone(),
             namespace: workload.namespace.to_owned(),
         }
+    }
+
+    /// The same, with the hash in another label than most kinds have it in.
+    #[must_use]
+    pub fn hashed_in(self, hash_label: &'static str) -> Self {
+        Self { hash_label, ..self }
     }
 
     /// The data it would have.
@@ -98,7 +107,7 @@ impl Candidate {
 
     fn object(&self, name: &str, hash: &str, number: i64) -> Value {
         let mut labels = self.labels.clone();
-        labels.insert(label::REVISION_DATA_HASH.to_owned(), hash.to_owned());
+        labels.insert(self.hash_label.to_owned(), hash.to_owned());
         let mut annotations = self.annotations.clone();
         if let Some(hash) = &self.claims_hash {
             annotations.insert(annotation::CLAIM_TEMPLATES_HASH.to_owned(), hash.clone());

@@ -73,12 +73,28 @@ pub struct Revisions<'a> {
 impl<'a> Revisions<'a> {
     /// Finds the revisions, or makes what is missing. Fails when the template cannot be kept.
     pub fn of(workload: &Workload<'_>, history: &History<'a, '_>) -> Result<Self, String> {
+        Self::with_candidate(&Candidate::of(workload), workload, history)
+    }
+
+    /// The same, for a kind whose revisions have their hash in another label.
+    pub fn hashed_in(
+        hash_label: &'static str,
+        workload: &Workload<'_>,
+        history: &History<'a, '_>,
+    ) -> Result<Self, String> {
+        Self::with_candidate(&Candidate::of(workload).hashed_in(hash_label), workload, history)
+    }
+
+    fn with_candidate(
+        candidate: &Candidate,
+        workload: &Workload<'_>,
+        history: &History<'a, '_>,
+    ) -> Result<Self, String> {
         let seen = history.seen;
         let all = seen.iter().map(|revision| &**revision);
         let known = super::belonging(all, history.selector, &Uid::from(&*workload.owner.uid));
-        let candidate = Candidate::of(workload);
         let mut collisions = history.collisions;
-        let mut choice = super::choose(&candidate, &known, collisions);
+        let mut choice = super::choose(candidate, &known, collisions);
         // Each of them takes one name at most.
         for _ in seen {
             let Choice::Create {
@@ -90,11 +106,11 @@ impl<'a> Revisions<'a> {
             let Some(namesake) = namesake(seen, name) else {
                 break;
             };
-            choice = match super::name_taken(&candidate, namesake) {
+            choice = match super::name_taken(candidate, namesake) {
                 NameTaken::Use => Choice::Use(namesake),
                 NameTaken::Collision => {
                     collisions = used.saturating_add(1);
-                    super::choose(&candidate, &known, collisions)
+                    super::choose(candidate, &known, collisions)
                 }
             };
         }
