@@ -1,0 +1,41 @@
+//! What a DaemonSet's planner looks at.
+
+use std::sync::Arc;
+
+use kruise_api::daemonset::v1beta1::DaemonSet;
+use kruise_api::meta::PartialObject;
+use kruise_api::node::Node;
+use kruise_api::pod::Pod;
+use kruise_api::revision::ControllerRevision;
+
+use super::failed_pods::FailedPods;
+use crate::plan::{Env, Observation, Outcome, Plan};
+
+/// A DaemonSet and what belongs to it, all seen at the same time, and only when the cache shows all of our own writes.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The set.
+    pub set: Arc<DaemonSet>,
+    /// Pods with an owner reference to the set, ended and terminating ones too.
+    pub pods: Vec<Arc<Pod>>,
+    /// Pods of the namespace that nobody manages and that the selector chooses. Empty unless the API server has just said that the set is there and stays.
+    pub orphans: Vec<Arc<Pod>>,
+    /// Pods with an owner reference to the set that cannot be read, but for their metadata.
+    pub unreadable: Vec<Arc<PartialObject>>,
+    /// ControllerRevisions of the namespace that the set controls, those that nobody controls, and those named like its own.
+    pub revisions: Vec<Arc<ControllerRevision>>,
+    /// ImagePullJobs that the set controls.
+    pub pull_jobs: Vec<Arc<PartialObject>>,
+    /// All nodes.
+    pub nodes: Vec<Arc<Node>>,
+    /// Nodes on which Pods failed, and when to try again.
+    pub failed_pods: FailedPods,
+    /// What came of the last plan for this set.
+    pub last: Outcome,
+}
+
+impl Observation for Observed {
+    fn plan(&self, env: &Env) -> Plan {
+        super::plan(self, env)
+    }
+}
