@@ -8,11 +8,13 @@
 
 mod cloneset;
 mod containerrecreaterequest;
+mod daemonset;
 mod imagelistpulljob;
 mod imagepulljob;
 mod launch_priority;
 mod nodeimage;
 mod pod_readiness;
+mod pods;
 
 use crate::{
     platform::Platform,
@@ -38,6 +40,7 @@ const BUILT: &[(&str, Build)] = &[
         controller::CONTAINER_RECREATE_REQUEST,
         build_one::<containerrecreaterequest::ContainerRecreateRequests>,
     ),
+    (controller::DAEMON_SET, build_one::<daemonset::DaemonSets>),
     (
         controller::IMAGE_LIST_PULL_JOB,
         build_one::<imagelistpulljob::ImageListPullJobs>,

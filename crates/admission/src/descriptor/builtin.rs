@@ -140,6 +140,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             Controllers(&[
                 controller::CLONE_SET,
                 controller::CONTAINER_RECREATE_REQUEST,
+                controller::DAEMON_SET,
                 controller::IMAGE_PULL_JOB,
                 controller::NODE_IMAGE,
             ]),

@@ -83,17 +83,23 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&containerrecreaterequest::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-daemonset",
-            Some("/mutate-apps-kruise-io-v1alpha1-daemonset"),
-            &[entry("mdaemonset.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-daemonset",
-            Some("/validate-apps-kruise-io-v1alpha1-daemonset"),
-            &[entry("vdaemonset.kb.io", CU)],
-        )),
-        controllers: &[limited(tuned(controller::DAEMON_SET, "daemonset-workers"))],
+        mutate: Some(Hook {
+            handler: Handler::Later(admit::mutate::<core::daemonset::admit::Submitted>),
+            ..hook(
+                "/mutate-apps-kruise-io-daemonset",
+                Some("/mutate-apps-kruise-io-v1alpha1-daemonset"),
+                &[entry("mdaemonset.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::daemonset::admit::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-daemonset",
+                Some("/validate-apps-kruise-io-v1alpha1-daemonset"),
+                &[entry("vdaemonset.kb.io", CU)],
+            )
+        }),
+        controllers: &[built(limited(tuned(controller::DAEMON_SET, "daemonset-workers")))],
         ..kind(&daemonset::KIND)
     },
     Descriptor {

@@ -22,10 +22,7 @@ use kruise_core::{
     cloneset::{Observed, spreads_pods},
     plan::Outcome,
 };
-use kruise_runtime::{
-    cache::{Event, Store},
-    resource::ObjectKey,
-};
+use kruise_runtime::{cache::Store, resource::ObjectKey};
 use kube::ResourceExt as _;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -56,7 +53,7 @@ impl Observer for CloneSets {
 
     fn watches(self: &Arc<Self>) -> Watches {
         let watches = Watches::of(&self.sets)
-            .owned_if(&self.pods, has_changed)
+            .owned_if(&self.pods, super::pods::has_changed)
             .owned(&self.claims)
             .owned(&self.revisions);
         match &self.pull_jobs {
@@ -139,14 +136,4 @@ impl CloneSets {
         let taken = |name: &String| !own.contains(&**name) && self.pods.contains(&key.namespace, name);
         names.filter(taken).collect()
     }
-}
-
-/// Whether something that we read of a Pod has changed.
-fn has_changed(event: &Event<'_, Pod>) -> bool {
-    let Some((old, new)) = event.old.zip(event.new) else {
-        return true;
-    };
-    let mut before = old.metadata.clone();
-    before.resource_version = new.metadata.resource_version;
-    before != new.metadata || old.spec != new.spec || old.status != new.status
 }
