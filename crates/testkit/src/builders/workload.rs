@@ -22,6 +22,15 @@ pub fn cloneset(name: &str) -> Workload {
     workload("apps.kruise.io/v1beta1", "CloneSet", name)
 }
 
+/// One Pod per node: it has no `replicas`.
+pub fn daemonset(name: &str) -> Workload {
+    let mut set = workload("apps.kruise.io/v1beta1", "DaemonSet", name);
+    if let Some(spec) = set.0["spec"].as_object_mut() {
+        spec.remove("replicas");
+    }
+    set
+}
+
 fn workload(api_version: &str, kind: &str, name: &str) -> Workload {
     let empty = Workload(json!({
         "apiVersion": api_version,

@@ -1,0 +1,86 @@
+//! What is refused, what is completed, and what the versions say of each other.
+
+use super::*;
+
+pub(super) fn all() -> Vec<Scenario> {
+    scenarios![
+        given_wrong_budgets_then_they_are_refused,
+        given_surging_in_the_first_version_then_it_becomes_a_surge,
+        given_progressive_creation_then_both_versions_say_it,
+        given_another_selector_then_the_update_is_refused,
+    ]
+}
+
+/// A set for no node.
+fn nowhere() -> Workload {
+    let none = ("field".to_owned(), "none".to_owned());
+    daemonset("agent").image("agent:1").pod(|pod| pod.node_selector(none))
+}
+
+fn code(refused: kube::Error) -> u16 {
+    match refused {
+        kube::Error::Api(status) => status.code,
+        other => panic!("{other}"),
+    }
+}
+
+async fn given_wrong_budgets_then_they_are_refused(stage: Arc<Stage>) {
+    for rules in [
+        json!({"maxSurge": 1, "maxUnavailable": 1}),
+        json!({"maxSurge": 0, "maxUnavailable": 0}),
+        json!({"rollingUpdateType": "InPlaceIfPossible", "maxSurge": 1}),
+        json!({"rollingUpdateType": "Surging"}),
+        json!({"maxUnavailable": "150%"}),
+        json!({"maxUnavailable": 1, "partition": -1}),
+    ] {
+        let refused = stage.try_create(nowhere().set(ROLLING, &rules)).await;
+        assert_eq!(code(refused.unwrap_err()), 500, "{rules}");
+    }
+    let no_image = nowhere().set("/spec/template/spec/containers", json!([{"name": "main"}]));
+    let refused = stage.try_create(no_image).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("spec.template.spec.containers[0].image"),
+        "{refused}"
+    );
+}
+
+async fn given_surging_in_the_first_version_then_it_becomes_a_surge(stage: Arc<Stage>) {
+    let mut set = nowhere().set(ROLLING, json!({"rollingUpdateType": "Surging"})).json();
+    set["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+    let sets = stage.objects("v1alpha1", "DaemonSet");
+    sets.create(&Default::default(), &serde_json::from_value(set).unwrap())
+        .await
+        .unwrap();
+    let stored = stage.subjects.get("agent").await.unwrap();
+    let rules = &stored.data["spec"]["updateStrategy"]["rollingUpdate"];
+    assert_eq!(
+        *rules,
+        json!({"rollingUpdateType": "Standard", "maxSurge": 1, "maxUnavailable": 0})
+    );
+}
+
+async fn given_progressive_creation_then_both_versions_say_it(stage: Arc<Stage>) {
+    let key = "daemonset.kruise.io/progressive-create-pod";
+    let mut set = nowhere().annotation(key, "true").json();
+    set["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+    let older = stage.objects("v1alpha1", "DaemonSet");
+    older
+        .create(&Default::default(), &serde_json::from_value(set).unwrap())
+        .await
+        .unwrap();
+    let stored = stage.subjects.get("agent").await.unwrap();
+    assert_eq!(stored.data["spec"]["scaleStrategy"]["partitionedScaling"], true);
+    let other = nowhere()
+        .set("/metadata/name", "other")
+        .set("/spec/scaleStrategy/partitionedScaling", true);
+    stage.create(other).await;
+    let shown = older.get("other").await.unwrap();
+    assert_eq!(shown.annotations()[key], "true");
+}
+
+async fn given_another_selector_then_the_update_is_refused(stage: Arc<Stage>) {
+    stage.create(nowhere()).await;
+    let change = json!({"spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}}}}});
+    let refused = stage.try_patch("agent", change).await.unwrap_err();
+    assert_eq!(code(refused), 422);
+}
