@@ -15,6 +15,7 @@ use crate::plan::{Action, Plan, Why};
 
 mod ownership;
 mod properties;
+mod takeover;
 mod update;
 
 const NODES: [&str; 3] = ["a", "b", "c"];

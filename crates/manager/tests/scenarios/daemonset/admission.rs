@@ -8,6 +8,7 @@ pub(super) fn all() -> Vec<Scenario> {
         given_surging_in_the_first_version_then_it_becomes_a_surge,
         given_progressive_creation_then_both_versions_say_it,
         given_another_selector_then_the_update_is_refused,
+        given_the_examples_of_the_docs_then_the_api_server_takes_them,
     ]
 }
 
@@ -83,4 +84,37 @@ async fn given_another_selector_then_the_update_is_refused(stage: Arc<Stage>) {
     let change = json!({"spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}}}}});
     let refused = stage.try_patch("agent", change).await.unwrap_err();
     assert_eq!(code(refused), 422);
+}
+
+async fn given_the_examples_of_the_docs_then_the_api_server_takes_them(stage: Arc<Stage>) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_ours = |file: &std::path::PathBuf| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("daemonset") && name.ends_with(".yaml")
+    };
+    let mut taken = 0;
+    for file in files.filter(is_ours) {
+        let example: Value = serde_saphyr::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let version = example["apiVersion"].as_str().unwrap().split_once('/').unwrap().1;
+        let object: kube::api::DynamicObject = serde_json::from_value(example.clone()).unwrap();
+        // Unknown fields are mistakes here. As a dry run: these sets are for all nodes.
+        let strict = PatchParams {
+            field_manager: Some("examples".to_owned()),
+            field_validation: Some(kube::api::ValidationDirective::Strict),
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let sets = stage.objects(version, "DaemonSet");
+        let applied = sets.patch(&object.name_any(), &strict, &Patch::Apply(&object)).await;
+        let applied = applied.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        assert_eq!(
+            applied.data["spec"]["burstReplicas"],
+            250,
+            "{}: completed",
+            file.display()
+        );
+        taken += 1;
+    }
+    assert!(taken >= 7, "{taken}");
 }
