@@ -74,6 +74,10 @@ pub(crate) struct Audit {
     pub(crate) log: Option<Arc<AuditLog>>,
     /// Refused deletions of workloads.
     pub(crate) workloads: IntCounterVec,
+    /// Refused deletions of namespaces.
+    pub(crate) namespaces: IntCounterVec,
+    /// Refused deletions of CRDs.
+    pub(crate) definitions: IntCounterVec,
 }
 
 impl Audit {
@@ -82,9 +86,33 @@ impl Audit {
         let (namespace, name, user) = (&*request.namespace, &*request.name, &*request.user_info.username);
         let workload = format!("{kind}_{namespace}_{name}");
         self.workloads.with_label_values(&[workload.as_str(), user]).inc();
+        self.write("DeletionProtection", kind, namespace, name, user).await;
+    }
+
+    /// The deletion of a namespace was refused.
+    pub(crate) async fn namespace_deletion_refused(&self, request: &Request<'_>) {
+        let (name, user) = (&*request.name, &*request.user_info.username);
+        self.namespaces.with_label_values(&[name, user]).inc();
+        self.write("DeletionProtection", "Namespace", "", name, user).await;
+    }
+
+    /// The deletion of a CRD was refused.
+    pub(crate) async fn crd_deletion_refused(&self, request: &Request<'_>) {
+        let (name, user) = (&*request.name, &*request.user_info.username);
+        self.definitions.with_label_values(&[name, user]).inc();
+        self.write("DeletionProtection", "CustomResourceDefinition", "", name, user)
+            .await;
+    }
+
+    /// A budget refused to have a Pod of this workload disturbed.
+    pub(crate) async fn budget_refused(&self, kind: &str, namespace: &str, name: &str, user: &str) {
+        self.write("PodUnavailableBudget", kind, namespace, name, user).await;
+    }
+
+    async fn write(&self, event: &'static str, kind: &str, namespace: &str, name: &str, user: &str) {
         let Some(log) = self.log.clone() else { return };
         let entry = Entry {
-            event: "DeletionProtection",
+            event,
             kind,
             namespace,
             name,
@@ -97,8 +125,8 @@ impl Audit {
         // A disk may take its time; only this request waits for it.
         match spawn_blocking(move || log.append(&line)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!("a refused deletion is not written down: {error}"),
-            Err(panic) => warn!("a refused deletion is not written down: {panic}"),
+            Ok(Err(error)) => warn!("a refusal is not written down: {error}"),
+            Err(panic) => warn!("a refusal is not written down: {panic}"),
         }
     }
 }
@@ -114,10 +142,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("made/on/the/way");
         let workloads = IntCounterVec::new(Opts::new("a", "b"), &["kind_namespace_name", "username"]).unwrap();
+        let other = IntCounterVec::new(Opts::new("c", "d"), &["name", "username"]).unwrap();
         for name in ["a", "b"] {
             let audit = Audit {
                 log: Some(Arc::new(AuditLog::open(&directory).unwrap())),
                 workloads: workloads.clone(),
+                namespaces: other.clone(),
+                definitions: other.clone(),
             };
             let text = json!({"namespace": "ns", "name": name, "userInfo": {"username": "someone"}}).to_string();
             audit

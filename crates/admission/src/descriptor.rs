@@ -258,6 +258,8 @@ pub enum NeededBy {
     Controllers(&'static [&'static str]),
     /// These controllers, with this gate.
     Gated(Gate, &'static [&'static str]),
+    /// The webhooks, with this gate.
+    With(Gate),
 }
 
 /// Where a right holds.

@@ -6,6 +6,7 @@
 mod admit;
 mod alone;
 mod audit;
+pub mod budgets;
 mod certificate_reconciler;
 mod certificates;
 mod configurations;
@@ -18,16 +19,19 @@ mod find_pods;
 mod look_up;
 mod metrics;
 mod pods;
+mod protect;
 mod readiness;
 mod review;
 mod server;
 mod settings;
 mod templates;
+mod validate_pod;
 
 mod verdict;
 
 pub use alone::Alone;
 pub use audit::{AuditError, AuditLog};
+pub use budgets::Budgets;
 pub use look_up::{Cluster, Found, Freshness, LookUp};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
@@ -43,7 +47,7 @@ use kruise_api::gates::Gates;
 use kruise_runtime::{cache::Stores, writer::Writer};
 use kube::Client;
 use metrics::Metrics;
-use prometheus::Registry;
+use prometheus::{IntCounterVec, Registry};
 use server::{DrainOptions, Limits, Running, Server, ServingCertificate};
 use std::{fmt, io, sync::Arc, time::Duration};
 use tokio::{
@@ -54,14 +58,27 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// What handlers can rely on.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Context {
     pub gates: Gates,
     pub templates: Templates,
     pub lookup: Arc<dyn LookUp>,
     /// The cache of the process, for handlers that read more of it than a few objects. A store may not be complete yet: [`Stores::synced`].
     pub stores: Stores,
+    /// The budgets that Pods belong to; none where nobody keeps them.
+    pub budgets: Option<Budgets>,
+    client: Client,
     audit: Audit,
+    budget_refusals: IntCounterVec,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("gates", &self.gates)
+            .field("stores", &self.stores)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Context {
@@ -70,12 +87,17 @@ impl Context {
         Self {
             gates,
             templates: Templates::new(client.clone(), gates, allow_privileged, checks),
-            lookup: Arc::new(Cluster::new(client, Stores::default())),
+            lookup: Arc::new(Cluster::new(client.clone(), Stores::default())),
             stores: Stores::default(),
+            budgets: None,
+            client,
             audit: Audit {
                 log: None,
                 workloads: metrics.protected_workloads.clone(),
+                namespaces: metrics.protected_namespaces.clone(),
+                definitions: metrics.protected_definitions.clone(),
             },
+            budget_refusals: metrics.budget_refusals.clone(),
         }
     }
 
@@ -121,6 +143,8 @@ pub struct Dependencies {
     pub writer: Writer,
     /// Where refused deletions are written down.
     pub audit: Option<AuditLog>,
+    /// The budgets of Pods, which controllers ask as well.
+    pub budgets: Option<Budgets>,
     pub gates: Gates,
     pub registry: Registry,
     pub readiness: Readiness,
@@ -156,6 +180,7 @@ impl Admission {
             installed,
             writer,
             audit,
+            budgets,
             gates,
             registry,
             readiness,
@@ -164,6 +189,7 @@ impl Admission {
         readiness.wait_for(descriptor::reads(), stores.clone());
         let mut context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics)
             .with_stores(client.clone(), stores);
+        context.budgets = budgets;
         if let Some(log) = audit {
             context = context.with_audit_log(log);
         }

@@ -5,13 +5,17 @@
 
 use crate::find_pods;
 use futures::{StreamExt as _, future::BoxFuture, stream};
-use kruise_api::pod::Pod;
+use kruise_api::{pod::Pod, resource::Resource};
 use kruise_core::{
     admission::{Lookups, NamedPod, Needs, ObjectRef},
     shared::validate::label::subdomain_faults,
 };
 use kruise_runtime::{cache::Stores, error::Error};
-use kube::{Api, Client, api::DynamicObject, core::ApiResource};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams},
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -115,6 +119,7 @@ impl Cluster {
     async fn get(&self, namespace: &str, object: &ObjectRef) -> Result<Option<Value>, String> {
         let client = self.client.clone();
         let (api, name): (Api<DynamicObject>, _) = match object {
+            ObjectRef::AllOf(resource) => return self.list(namespace, resource).await,
             ObjectRef::Pod(name) => {
                 let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
                 (Api::namespaced_with(client, namespace, &pods), name)
@@ -132,6 +137,21 @@ impl Cluster {
             Ok(Ok(object)) => object
                 .map(|object| serde_json::to_value(object).map_err(|error| error.to_string()))
                 .transpose(),
+            Ok(Err(error)) => Err(Error::from(error).to_string()),
+            Err(_) => Err("no answer from the API server".to_owned()),
+        }
+    }
+}
+
+impl Cluster {
+    async fn list(&self, namespace: &str, resource: &Resource) -> Result<Option<Value>, String> {
+        let kind = GroupVersionKind::gvk(resource.group, resource.version, resource.kind);
+        let kind = ApiResource::from_gvk_with_plural(&kind, resource.plural);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind);
+        match timeout(DEADLINE, api.list(&ListParams::default())).await {
+            Ok(Ok(list)) => serde_json::to_value(list.items)
+                .map(Some)
+                .map_err(|error| error.to_string()),
             Ok(Err(error)) => Err(Error::from(error).to_string()),
             Err(_) => Err("no answer from the API server".to_owned()),
         }

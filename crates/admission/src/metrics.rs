@@ -2,7 +2,7 @@
 
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-/// All of them. The names that begin with `controller_runtime` and `workload` are the original's; dashboards know them.
+/// All of them. The names that do not begin with `kruise` are the original's; dashboards know them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     latency: HistogramVec,
@@ -16,6 +16,9 @@ pub(crate) struct Metrics {
     pub(crate) repairs: IntCounterVec,
     pub(crate) template_checks: IntCounterVec,
     pub(crate) protected_workloads: IntCounterVec,
+    pub(crate) protected_namespaces: IntCounterVec,
+    pub(crate) protected_definitions: IntCounterVec,
+    pub(crate) budget_refusals: IntCounterVec,
 }
 
 impl Metrics {
@@ -76,6 +79,21 @@ impl Metrics {
                 "Deletions of workloads that were refused because they are protected.",
                 &["kind_namespace_name", "username"],
             )?,
+            protected_namespaces: counters(
+                "namespace_deletion_protection",
+                "Deletions of namespaces that were refused because they are protected.",
+                &["name", "username"],
+            )?,
+            protected_definitions: counters(
+                "crd_deletion_protection",
+                "Deletions of CRDs that were refused because they are protected.",
+                &["name", "username"],
+            )?,
+            budget_refusals: counters(
+                "pod_unavailable_budget",
+                "Operations on Pods that a PodUnavailableBudget refused.",
+                &["kind_namespace_name", "username"],
+            )?,
         };
         registry.register(Box::new(metrics.latency.clone()))?;
         registry.register(Box::new(metrics.in_flight.clone()))?;
@@ -89,6 +107,9 @@ impl Metrics {
             &metrics.repairs,
             &metrics.template_checks,
             &metrics.protected_workloads,
+            &metrics.protected_namespaces,
+            &metrics.protected_definitions,
+            &metrics.budget_refusals,
         ] {
             registry.register(Box::new(counters.clone()))?;
         }

@@ -41,6 +41,9 @@ pub struct Request<'a> {
     pub old_object: Option<&'a RawValue>,
     #[serde(default)]
     pub dry_run: Option<bool>,
+    /// How it is to be done.
+    #[serde(borrow, default)]
+    pub options: Option<&'a RawValue>,
 }
 
 /// A resource in one version.

@@ -32,6 +32,7 @@ pub mod read;
 pub mod registry;
 pub mod resource;
 pub mod revision;
+pub mod scaled;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod secret;

@@ -3,7 +3,7 @@
 use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
-    manager, object,
+    manager, object, protection,
     text::{Explanation, visible_lines},
 };
 use anyhow::{Context as _, Result, anyhow};
@@ -23,6 +23,9 @@ pub(crate) enum Completeness {
 }
 
 pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Completeness> {
+    if let Some(done) = protection::run(connection, args).await? {
+        return Ok(done);
+    }
     let name = object::read(&args.object)?;
     let (client, namespace) = connect(connection).await?;
     let set = timeout(connection.request_timeout, get(&client, &namespace, name)).await;

@@ -11,6 +11,7 @@ mod follow;
 mod manager;
 mod next;
 mod object;
+mod protection;
 mod pull;
 mod restart;
 mod text;

@@ -15,7 +15,7 @@ use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::tree::Object;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kruise_api::{gates::Gates, read::ReadError};
+use kruise_api::{gates::Gates, read::ReadError, resource::Resource};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,6 +141,8 @@ impl Needs {
 pub enum ObjectRef {
     Pod(String),
     Node(String),
+    /// All objects of a kind in the namespace, as a list.
+    AllOf(&'static Resource),
 }
 
 /// What was looked up.

@@ -7,7 +7,8 @@
 //!    ends with its first failure, and how many chains are under way at the same time is the step's [`Pace`].
 //! 2. Steps do not depend on each other: when a chain fails, the others of its step and the steps behind go on, unless
 //!    the step says otherwise ([`OnFailure`]). What is under way is waited for.
-//! 3. A write may have to be granted first ([`Guard`]); a refusal ends the chain and is no failure.
+//! 3. A write may have to be granted first: a chain by its [`Guard`], and the deletion of a Pod always ([`Turn::question`]). A refusal ends the chain and is
+//!    no failure; the others go on.
 //! 4. When a phase got nothing done, there may be something to do instead ([`Fallback`]).
 //! 5. Then, whatever happened, the status is written, if there is one to write.
 //! 6. Events that depend on a write are told after it ([`Write::succeeded`], [`Write::failed`]); those of the plan
@@ -35,7 +36,7 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use action::{Action, Body, Patch, Target};
 pub use env::{Env, IdSource, Server, Settings};
 pub use outcome::{BackOff, Failure, FailureClass, Outcome};
-pub use progress::{Finished, Meaning, Progress, Turn, WriteError};
+pub use progress::{Disruption, Finished, Meaning, Progress, Question, Turn, WriteError};
 pub use why::{Hook, PodNames, Why};
 
 /// What the planner of one kind looks at: an object and what belongs to it, as the cache shows them at one time.
@@ -274,8 +275,8 @@ impl FromIterator<Write> for Chain {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "ask")]
 pub enum Guard {
-    /// The PodUnavailableBudget of this Pod has to allow an update. After a refusal no further chain of the step is
-    /// begun, and the object is looked at again after a second.
+    /// The PodUnavailableBudget of this Pod has to allow an update. A refusal concerns this Pod only; the object is looked at
+    /// again after a second.
     #[serde(rename_all = "camelCase")]
     Budget {
         /// Name of the Pod.

@@ -15,6 +15,7 @@
 //! | images ahead of an update | [`predownload`] |
 //! | numbers that users give as shares | [`scaled_value`] |
 //! | status, conditions, reasons | [`status`], [`conditions`], [`explain`] |
+//! | workloads of any kind, by reference | [`workload`] |
 //! | rules of admission | [`validate`] |
 
 pub mod advance;
@@ -51,3 +52,4 @@ pub mod time_to_live;
 pub mod tree;
 pub mod update_order;
 pub mod validate;
+pub mod workload;

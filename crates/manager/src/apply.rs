@@ -3,7 +3,7 @@
 //! [`Progress`] says what may be sent when, and what an answer means for the rest; the writes are made here. Each goes through the writer of the
 //! controller; what it did is remembered in its [`Expectations`], so that the next decision waits until the cache shows it. That holds as well for a write
 //! of which nobody knows whether it happened: its answer was lost, or the whole application was cut off before it came. What failed comes back as the
-//! [`Outcome`], which the next plan reads. Events are recorded after what they are about was written, and only then.
+//! [`Outcome`], which the next plan reads. Before a Pod is disturbed its budget is asked; a refusal concerns that Pod alone. Events are recorded after what they are about was written, and only then.
 
 mod secret;
 mod views;
@@ -12,7 +12,11 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use kruise_core::plan::{self, Action, FailureClass, Finished, Meaning, Outcome, Plan, Progress, Turn, WriteError};
+use kruise_admission::budgets::Grant;
+use kruise_core::plan::{
+    self, Action, Disruption, FailureClass, Finished, Meaning, Outcome, Plan, Progress, Question, Turn, WriteError,
+};
+use kruise_core::podunavailablebudget::ledger::Operation;
 use kruise_runtime::controller;
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::events::Regarding;
@@ -20,6 +24,7 @@ use kruise_runtime::expectations::Expectations;
 use kruise_runtime::resource::ObjectKey;
 use kruise_runtime::writer::{DeleteOptions, Patch, Target};
 use parking_lot::Mutex;
+use tracing::debug;
 
 use crate::platform::ControllerContext;
 use views::View;
@@ -64,6 +69,10 @@ impl Applier {
             }
             let Some((turn, answer)) = under_way.next().await else {
                 break;
+            };
+            let Some(answer) = answer else {
+                progress.refused(&turn);
+                continue;
             };
             let meaning = progress.answered(turn, answer.as_ref().copied().map_err(describe));
             execution.record_events(&meaning, answer.as_ref().err());
@@ -115,9 +124,35 @@ struct Execution<'a> {
 }
 
 impl Execution<'_> {
-    async fn send<'p>(&self, turn: Turn<'p>) -> (Turn<'p>, Result<(), Error>) {
-        let answer = self.write(turn.action).await;
+    /// Sends a write, and returns the answer; none when the budget of the Pod that it disturbs refuses.
+    async fn send<'p>(&self, turn: Turn<'p>) -> (Turn<'p>, Option<Result<(), Error>>) {
+        let answer = match self.ask(&turn).await {
+            Ok(Grant::Yes) => Some(self.write(turn.action).await),
+            Ok(Grant::No(reason)) => {
+                debug!(
+                    pod = turn.question().map(|question| question.pod),
+                    "not granted: {reason}"
+                );
+                None
+            }
+            Err(error) => Some(Err(error)),
+        };
         (turn, answer)
+    }
+
+    /// Asks the budget of the Pod that a write disturbs.
+    async fn ask(&self, turn: &Turn<'_>) -> Result<Grant, Error> {
+        let Some(Question { pod, disruption }) = turn.question() else {
+            return Ok(Grant::Yes);
+        };
+        let operation = match disruption {
+            Disruption::Delete => Operation::Delete,
+            Disruption::Evict => Operation::Evict,
+            Disruption::Update => Operation::Update,
+        };
+        let namespace = &turn.action.object().namespace;
+        let budgets = self.applier.context.budgets();
+        budgets.ask_for(namespace, pod, operation).await
     }
 
     async fn write(&self, action: &Action) -> Result<(), Error> {

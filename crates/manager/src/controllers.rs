@@ -15,6 +15,7 @@ mod launch_priority;
 mod nodeimage;
 mod pod_readiness;
 mod pods;
+mod podunavailablebudget;
 
 use crate::{
     platform::Platform,
@@ -48,6 +49,10 @@ const BUILT: &[(&str, Build)] = &[
     (controller::IMAGE_PULL_JOB, build_one::<imagepulljob::ImagePullJobs>),
     (controller::NODE_IMAGE, build_one::<nodeimage::NodeImages>),
     (controller::POD_READINESS, build_one::<pod_readiness::PodReadiness>),
+    (
+        controller::POD_UNAVAILABLE_BUDGET,
+        build_one::<podunavailablebudget::PodUnavailableBudgets>,
+    ),
 ];
 
 /// A controller, ready to be started when this replica leads.

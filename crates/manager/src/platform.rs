@@ -5,6 +5,7 @@
 mod context;
 mod images;
 mod watched;
+mod workloads;
 
 pub use context::ControllerContext;
 pub use images::{
@@ -12,20 +13,22 @@ pub use images::{
     PODS_BY_NAMESPACE, REQUESTS_BY_POD, SECRETS_BY_SOURCE, SECRETS_BY_USER,
 };
 pub use watched::{HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
+pub use workloads::{Resolved, Workloads};
 
 use crate::Settings;
 use jiff::Timestamp;
-use kruise_admission::descriptor;
+use kruise_admission::{Budgets, descriptor};
 use kruise_api::{
     gates::Gate,
     meta::PartialObject,
-    names::component::{MANAGER_USER_AGENT, controller},
+    names::component::{MANAGER_USER_AGENT, controller, source},
     resource::Resource,
+    scaled::Scaled,
 };
 use kruise_core::plan::{self, Env};
 use kruise_runtime::{
     admin::Plans,
-    cache::{Cache, CacheOptions, Store, Stores},
+    cache::{Cache, CacheOptions, Kind, Store, Stores},
     client::ServerVersion,
     controller::ControllerMetrics,
     events::{self, EventWriter, Recorder},
@@ -46,6 +49,8 @@ pub struct Platform {
     cache: Cache,
     stores: Stores,
     metadata_stores: HashMap<&'static Resource, Store<PartialObject>>,
+    scaled_stores: HashMap<&'static Resource, Store<Scaled>>,
+    budgets: Budgets,
     plans: Plans,
     writer: Writer,
     recorder: Recorder,
@@ -78,6 +83,14 @@ impl Platform {
         // What happened is worth telling even when the lease is lost.
         let telling = Writer::new(client.clone(), Leadership::always(), rated.clone(), writes.clone());
         let (recorder, events) = events::recorder(telling.named("events"), MANAGER_USER_AGENT, "", registry)?;
+        // Every replica answers webhooks, and each has to be able to write down what it grants.
+        let granting = Writer::new(client.clone(), Leadership::always(), rated.clone(), writes.clone());
+        let budgets = Budgets::new(
+            client.clone(),
+            granting.named(source::BUDGET_WEBHOOK),
+            recorder.named(source::BUDGET_WEBHOOK),
+            settings.gates,
+        );
         let leaks = IntCounterVec::new(
             Opts::new(
                 "cloneset_scale_expectation_leakage",
@@ -93,6 +106,8 @@ impl Platform {
             cache: Cache::new(client.clone(), options, registry)?,
             stores: Stores::default(),
             metadata_stores: HashMap::new(),
+            scaled_stores: HashMap::new(),
+            budgets,
             plans,
             writer: Writer::new(client, leadership, rated, writes.clone()),
             recorder,
@@ -148,6 +163,18 @@ impl Platform {
             .clone()
     }
 
+    /// The objects of a kind of which only the replicas are read; it is watched from now on.
+    pub fn scaled_store(&mut self, resource: &'static Resource) -> Store<Scaled> {
+        let cache = &mut self.cache;
+        let store = self.scaled_stores.entry(resource);
+        store.or_insert_with(|| cache.watch(Kind::partial(resource))).clone()
+    }
+
+    /// Returns the budgets of Pods, which are asked before a Pod is disturbed.
+    pub fn budgets(&self) -> &Budgets {
+        &self.budgets
+    }
+
     /// For what is read when it is needed, and not watched.
     pub fn client(&self) -> &Client {
         &self.client
@@ -185,6 +212,7 @@ impl Platform {
             writer: self.writer.named(name),
             recorder: self.recorder.named(name),
             expectations: Arc::new(expectations),
+            budgets: self.budgets.clone(),
             metrics: self.controllers.clone(),
             env: Env {
                 gates: self.settings.gates,

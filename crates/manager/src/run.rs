@@ -74,6 +74,8 @@ pub async fn run_through(
     configuration::watch(&mut platform, &registry)?;
     let handles = controllers::build(&mut platform);
     let stores = platform.stores();
+    let budgets = platform.budgets().clone();
+    budgets.read_from(stores.clone());
     let mut cache = platform.into_cache();
     let installed = Installed::watch(&mut cache, &settings.admission());
     let synced = cache.syncing();
@@ -98,6 +100,7 @@ pub async fn run_through(
             writes,
         ),
         audit: Some(audit),
+        budgets: Some(budgets),
         gates: settings.gates,
         registry,
         readiness,

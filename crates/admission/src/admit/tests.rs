@@ -1,6 +1,7 @@
 mod cloneset;
 mod containerrecreaterequest;
 mod images;
+mod protection;
 
 use super::*;
 use crate::{LookUp, descriptor::descriptors, metrics::Metrics};

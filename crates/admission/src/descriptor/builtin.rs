@@ -2,14 +2,20 @@
 
 use super::{
     Controller, Descriptor, Entry, Grant, Handler, Hook, Live,
-    NeededBy::{Controllers, Gated, Process},
+    NeededBy::{Controllers, Gated, Process, With},
     Needs,
     Operation::{Create, Delete, Update},
     Reach, Resource, Scope,
     ours::{ALL, CHANGE, READ, built, entry, fixed, grant, limited, needed, tuned},
 };
-use crate::pods;
-use kruise_api::{gates::Gate, names::component::controller, podunavailablebudget, sidecarset};
+use crate::{pods, protect, validate_pod};
+use kruise_api::{
+    gates::Gate,
+    names::component::controller,
+    podunavailablebudget::{self, v1beta1::PodUnavailableBudget},
+    sidecarset,
+};
+use kruise_runtime::cache::Stores;
 
 pub(super) const RESOURCES: &[Descriptor] = &[
     Descriptor {
@@ -34,8 +40,8 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             ],
             live: Live::GatedAndServed(Gate::PodWebhook, &podunavailablebudget::KIND),
             reach: Reach::Pods,
-            handler: Handler::NotBuilt,
-            reads: &[],
+            handler: Handler::Later(validate_pod::validate),
+            reads: &[Stores::pending::<PodUnavailableBudget>],
         }),
         controllers: &[
             built(fixed(controller::POD_READINESS, 3)),
@@ -63,8 +69,10 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         validate: Some(protection(
             "/validate-apps-deployment",
             &[entry("vbuiltindeployment.kb.io", &[Delete])],
+            Handler::Later(protect::workload),
         )),
         grants: &[
+            needed(grant("", READ), Controllers(OF_OTHER_WORKLOADS)),
             needed(grant("", ALL), Controllers(&[controller::UNITED_DEPLOYMENT])),
             needed(grant("/status", CHANGE), Controllers(&[controller::UNITED_DEPLOYMENT])),
         ],
@@ -74,6 +82,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         validate: Some(protection(
             "/validate-apps-replicaset",
             &[entry("vbuiltinreplicaset.kb.io", &[Delete])],
+            Handler::Later(protect::workload),
         )),
         grants: &[
             needed(grant("", READ), Controllers(OF_OTHER_WORKLOADS)),
@@ -85,8 +94,10 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         validate: Some(protection(
             "/validate-apps-statefulset",
             &[entry("vbuiltinstatefulset.kb.io", &[Delete])],
+            Handler::Later(protect::workload),
         )),
         grants: &[
+            needed(grant("", READ), Controllers(OF_OTHER_WORKLOADS)),
             needed(grant("", ALL), Controllers(&[controller::UNITED_DEPLOYMENT])),
             needed(grant("/status", CHANGE), Controllers(&[controller::UNITED_DEPLOYMENT])),
         ],
@@ -96,6 +107,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         validate: Some(protection(
             "/validate-namespace",
             &[entry("vnamespace.kb.io", &[Delete])],
+            Handler::Later(protect::namespace),
         )),
         grants: &[needed(
             grant("", READ),
@@ -111,6 +123,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         validate: Some(protection(
             "/validate-customresourcedefinition",
             &[entry("vcustomresourcedefinition.kb.io", &[Delete])],
+            Handler::Later(protect::definition),
         )),
         grants: &[needed(grant("", CONFIGURE), Process)],
         ..resource("apiextensions.k8s.io", V1_V1BETA1, "customresourcedefinitions")
@@ -118,14 +131,22 @@ pub(super) const RESOURCES: &[Descriptor] = &[
     Descriptor {
         validate: Some(Hook {
             live: Live::Gated(Gate::ResourcesDeletionProtection),
-            ..protection("/validate-service", &[entry("vservice.kb.io", &[Delete])])
+            ..protection(
+                "/validate-service",
+                &[entry("vservice.kb.io", &[Delete])],
+                Handler::Now(protect::endpoint),
+            )
         }),
         ..resource("", V1, "services")
     },
     Descriptor {
         validate: Some(Hook {
             live: Live::Gated(Gate::ResourcesDeletionProtection),
-            ..protection("/validate-ingress", &[entry("vingress.kb.io", &[Delete])])
+            ..protection(
+                "/validate-ingress",
+                &[entry("vingress.kb.io", &[Delete])],
+                Handler::Now(protect::endpoint),
+            )
         }),
         ..resource("networking.k8s.io", V1_V1BETA1, "ingresses")
     },
@@ -181,6 +202,8 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         "*",
         &[
             needed(grant("", &["list"]), Controllers(&[controller::RESOURCE_DISTRIBUTION])),
+            // Objects of a CRD that is to be deleted.
+            needed(grant("", &["list"]), With(Gate::DeletionProtectionForCRDCascadingGate)),
             needed(grant("/scale", READ), Controllers(OF_OTHER_WORKLOADS)),
         ],
     ),
@@ -269,14 +292,14 @@ const fn granted(group: &'static str, plural: &'static str, grants: &'static [Gr
 }
 
 /// Refuses to delete what is protected.
-const fn protection(path: &'static str, entries: &'static [Entry]) -> Hook {
+const fn protection(path: &'static str, entries: &'static [Entry], handler: Handler) -> Hook {
     Hook {
         path,
         alias: None,
         entries,
         live: Live::Always,
         reach: Reach::Protected,
-        handler: Handler::NotBuilt,
+        handler,
         reads: &[],
     }
 }

@@ -189,6 +189,7 @@ fn needed_when(descriptor: &Descriptor, grant: &Grant) -> Option<Vec<Vec<Vec<Gat
     };
     let (users, gate): (Vec<&Controller>, _) = match grant.needed_by {
         NeededBy::Process => return Some(Vec::new()),
+        NeededBy::With(gate) => return Some(vec![vec![vec![gate]]]),
         NeededBy::Own => (descriptor.controllers.iter().filter(|own| own.built).collect(), None),
         NeededBy::Controllers(names) => (by_name(names).collect(), None),
         NeededBy::Gated(gate, names) => (by_name(names).collect(), Some(gate)),

@@ -319,19 +319,22 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&workloadspread::KIND)
     },
     Descriptor {
-        validate: Some(hook(
-            "/validate-policy-kruise-io-podunavailablebudget",
-            None,
-            &[entry("vpodunavailablebudget.kb.io", CU)],
-        )),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::podunavailablebudget::Submitted>),
+            ..hook(
+                "/validate-policy-kruise-io-podunavailablebudget",
+                None,
+                &[entry("vpodunavailablebudget.kb.io", CU)],
+            )
+        }),
         gates: Needs::Any(BUDGETS),
         invalid: 400,
         controllers: &[Controller {
             gates: &[BUDGETS],
-            ..limited(tuned(
+            ..built(limited(tuned(
                 controller::POD_UNAVAILABLE_BUDGET,
                 "podunavailablebudget-workers",
-            ))
+            )))
         }],
         ..kind(&podunavailablebudget::KIND)
     },

@@ -214,6 +214,7 @@ fn given_what_is_built_and_gates_then_rights_are_those_that_somebody_needs() {
     let gates = Gates::default().with(Gate::ImagePullJobGate, true);
     let no_jobs = gates.with(Gate::ImagePullJobGate, false);
     let no_daemon = gates.with(Gate::KruiseDaemon, false);
+    let no_budgets = gates.with(Gate::PodUnavailableBudgetDeleteGate, false);
     let everywhere = |resource: &str, gates| verbs(Scope::Cluster, resource, gates).len();
     for (resource, gates, count) in [
         ("clonesets", no_daemon, 7),
@@ -240,10 +241,13 @@ fn given_what_is_built_and_gates_then_rights_are_those_that_somebody_needs() {
             0,
         ),
         ("sidecarsets", gates, 0),
-        ("deployments", gates, 0),
+        ("deployments", gates, 3),
+        ("deployments", no_budgets, 0),
         ("jobs", gates, 0),
         ("*", gates, 0),
-        ("*/scale", gates, 0),
+        ("*", gates.with(Gate::DeletionProtectionForCRDCascadingGate, true), 1),
+        ("*/scale", gates, 3),
+        ("*/scale", no_budgets, 0),
         ("pods/ephemeralcontainers", gates, 0),
         ("leases", gates, 0),
     ] {

@@ -222,6 +222,7 @@ impl Installation {
             installed,
             writer: Writer::new(self.client.clone(), Leadership::always(), options, writes),
             audit: None,
+            budgets: None,
             gates,
             registry: registry.clone(),
             readiness: readiness.clone(),

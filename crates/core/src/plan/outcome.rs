@@ -21,7 +21,7 @@ use crate::shared::seconds::whole_seconds;
 pub struct Outcome {
     /// What failed, in the order of the plan.
     pub failures: Vec<Failure>,
-    /// Pods whose PodUnavailableBudget refused an update.
+    /// Pods whose PodUnavailableBudget refused an update or a deletion.
     pub refused: Vec<String>,
     /// Objects that are left alone for a while.
     #[serde(serialize_with = "listed")]

@@ -8,7 +8,8 @@
 //!    cluster does not mend which ends the step. What is under way is waited for.
 //! 3. An object that is gone need not be deleted: that is no failure, and as it was not us, nobody is told.
 //! 4. After the steps comes the [`Fallback`](super::Fallback), when its phase wrote nothing, and may not have written anything, and no step has ended the plan.
-//! 5. The status is written last, whatever happened. Events of the plan itself are held back when it could not be written: the next plan sees the same again.
+//! 5. What disturbs a Pod has to be granted by its budget first. A refusal ends its chain and no other, is no failure, and is asked again after a second.
+//! 6. The status is written last, whatever happened. Events of the plan itself are held back when it could not be written: the next plan sees the same again.
 
 use std::iter::Enumerate;
 use std::slice::Iter;
@@ -16,10 +17,15 @@ use std::time::Duration;
 
 use kruise_api::resource::Resource;
 
-use super::{Action, Chain, Event, Failure, FailureClass, OnFailure, Outcome, Pace, Phase, Plan, Step, Write};
+use kruise_api::kind::Kind as _;
+use kruise_api::pod::Pod;
+
+use super::{Action, Chain, Event, Failure, FailureClass, Guard, OnFailure, Outcome, Pace, Phase, Plan, Step, Write};
 
 /// Chains of one step under way at the same time. The writer has a limit of its own that follows what the server can take.
 const AT_ONCE: usize = 256;
+/// When a budget that refused is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How far a plan has come.
 #[derive(Debug)]
@@ -57,10 +63,49 @@ pub struct Turn<'p> {
     at: Option<InChain<'p>>,
 }
 
+/// What the budget of a Pod has to be asked before a write is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question<'p> {
+    /// The name of the Pod, which is in the namespace of what is planned.
+    pub pod: &'p str,
+    pub disruption: Disruption,
+}
+
+/// What is to be done to a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disruption {
+    Delete,
+    Evict,
+    Update,
+}
+
+impl<'p> Turn<'p> {
+    /// Returns what has to be granted before this is sent.
+    pub fn question(&self) -> Option<Question<'p>> {
+        let at = self.at.as_ref()?;
+        let object = self.action.object();
+        let disruption = match self.action {
+            Action::Delete { .. } if object.resource == Pod::RESOURCE => Disruption::Delete,
+            Action::Evict { .. } => Disruption::Evict,
+            _ => {
+                let Guard::Budget { pod } = at.guard?;
+                let disruption = Disruption::Update;
+                return Some(Question { pod, disruption });
+            }
+        };
+        Some(Question {
+            pod: &object.name,
+            disruption,
+        })
+    }
+}
+
 /// Where in its step a write is.
 #[derive(Debug)]
 struct InChain<'p> {
     chain: usize,
+    /// What the chain needs, before its first write.
+    guard: Option<&'p Guard>,
     write: &'p Write,
     /// The writes of the chain behind it.
     rest: &'p [Write],
@@ -131,7 +176,7 @@ impl<'p> Progress<'p> {
     /// Takes in the answer to a write.
     pub fn answered(&mut self, turn: Turn<'p>, answer: Result<(), WriteError>) -> Meaning<'p> {
         let Turn { action, at } = turn;
-        let Some(InChain { chain, write, rest }) = at else {
+        let Some(InChain { chain, write, rest, .. }) = at else {
             return self.status_answered(action, answer);
         };
         let Some(running) = &mut self.running else {
@@ -159,6 +204,16 @@ impl<'p> Progress<'p> {
                 Meaning::Failed(told)
             }
         }
+    }
+
+    /// Takes in that a write was not granted: its chain ends, and nothing was sent.
+    pub fn refused(&mut self, turn: &Turn<'p>) {
+        let (Some(question), Some(running)) = (turn.question(), &mut self.running) else {
+            return;
+        };
+        running.end_chain();
+        self.finished.outcome.refused.push(question.pod.to_owned());
+        self.finished.wake_after = self.finished.wake_after.into_iter().chain([ASK_AGAIN]).min();
     }
 
     /// Returns what came of the plan.
@@ -214,7 +269,7 @@ struct Running<'p> {
     /// Chains that are not begun.
     chains: Enumerate<Iter<'p, Chain>>,
     /// Chains that are begun, and whose next write may be sent.
-    ready: Vec<(usize, &'p [Write])>,
+    ready: Vec<(usize, Option<&'p Guard>, &'p [Write])>,
     /// Chains that are begun and have not ended.
     under_way: usize,
     /// So many may be under way.
@@ -240,17 +295,22 @@ impl<'p> Running<'p> {
 
     fn next_turn(&mut self) -> Option<Turn<'p>> {
         loop {
-            let (chain, writes) = match self.ready.pop() {
+            let (chain, guard, writes) = match self.ready.pop() {
                 Some(ready) => ready,
                 None if self.under_way < self.allowed => {
                     let (number, chain) = self.chains.next()?;
                     self.under_way += 1;
-                    (number, &*chain.writes)
+                    (number, chain.guard.as_ref(), &*chain.writes)
                 }
                 None => return None,
             };
             if let Some((write, rest)) = writes.split_first() {
-                let at = Some(InChain { chain, write, rest });
+                let at = Some(InChain {
+                    chain,
+                    guard,
+                    write,
+                    rest,
+                });
                 let action = &write.action;
                 return Some(Turn { action, at });
             }
@@ -263,7 +323,7 @@ impl<'p> Running<'p> {
         if rest.is_empty() {
             self.end_chain();
         } else {
-            self.ready.push((chain, rest));
+            self.ready.push((chain, None, rest));
         }
     }
 

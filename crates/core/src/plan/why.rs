@@ -1,11 +1,12 @@
 //! What holds an object back, for machines and, as a sentence, for people.
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
-//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), and of budgets ([`Budgets`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
 //! Reasons that hold for many Pods name the first few and count the rest ([`PodNames`]), so that a plan for thousands
 //! of Pods stays readable.
 
+mod budgets;
 mod claims;
 mod general;
 mod images;
@@ -17,6 +18,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use budgets::Budgets;
 pub use claims::Claims;
 pub use general::General;
 pub use images::Images;
@@ -40,6 +42,8 @@ pub enum Why {
     Images(Images),
     /// What keeps Pods away from nodes.
     Nodes(Nodes),
+    /// What a PodUnavailableBudget keeps from happening.
+    Budgets(Budgets),
 }
 
 impl fmt::Display for Why {
@@ -51,6 +55,7 @@ impl fmt::Display for Why {
             Self::Claims(why) => fmt::Display::fmt(why, f),
             Self::Images(why) => fmt::Display::fmt(why, f),
             Self::Nodes(why) => fmt::Display::fmt(why, f),
+            Self::Budgets(why) => fmt::Display::fmt(why, f),
         }
     }
 }
@@ -88,6 +93,12 @@ impl From<Images> for Why {
 impl From<Nodes> for Why {
     fn from(why: Nodes) -> Self {
         Self::Nodes(why)
+    }
+}
+
+impl From<Budgets> for Why {
+    fn from(why: Budgets) -> Self {
+        Self::Budgets(why)
     }
 }
 

@@ -40,6 +40,7 @@ pub use change_set::{ChangeSet, RefMetadata};
 pub use decide::{Options, Reason, WhyNot, decide};
 pub(crate) use env_refs::{Reference, is_counted, reference};
 pub use progress::{Pending, is_complete, pending};
+pub use qos::has_same_qos;
 pub use record::{Batch, Grace, LastStatus, PreCheck, State, Unreadable, grace_of, is_in_grace, state_of};
 pub use rules::PodRules;
 pub use start::{Start, Started, start};

@@ -1,6 +1,7 @@
 //! What one controller works with, under its own name.
 
 use jiff::Timestamp;
+use kruise_admission::Budgets;
 use kruise_core::plan::{Env, IdSource, Plan};
 use kruise_runtime::{
     controller::{Controller, ControllerMetrics},
@@ -26,6 +27,7 @@ pub struct ControllerContext {
     pub(super) writer: Writer,
     pub(super) recorder: Recorder,
     pub(super) expectations: Arc<Expectations>,
+    pub(super) budgets: Budgets,
     pub(super) metrics: ControllerMetrics,
     /// The same for every decision, but for the time and the source of names.
     pub(super) env: Env,
@@ -63,6 +65,11 @@ impl ControllerContext {
     /// The writes that the cache does not show yet.
     pub fn expectations(&self) -> &Expectations {
         &self.expectations
+    }
+
+    /// The budgets that are asked before a Pod is disturbed.
+    pub fn budgets(&self) -> &Budgets {
+        &self.budgets
     }
 
     /// The loop that works off the queue. A key waits until the cache shows what was written on its behalf.

@@ -73,10 +73,10 @@ struct SharedManager {
 }
 
 impl SharedManager {
-    async fn start() -> Self {
+    async fn start(gates: &str) -> Self {
         let world = World::knowing(Kinds::All, &cluster::kubeconfig(), "scenarios").await;
         // Nobody else stands for election, and on a busy machine a lease of seconds is soon lost.
-        let flags = [GATES, "--nodeimage-creation-delay=1s", "--enable-leader-election=false"];
+        let flags = [gates, "--nodeimage-creation-delay=1s", "--enable-leader-election=false"];
         let replica = world.start_with(&Faults::new(1), &flags);
         world.publish(&replica).await;
         replica.leads().await;
@@ -106,7 +106,12 @@ impl SharedManager {
 }
 
 /// Runs the scenarios of a kind.
-pub(crate) fn run(kind: &'static str, mut all: Vec<Scenario>) -> ExitCode {
+pub(crate) fn run(kind: &'static str, all: Vec<Scenario>) -> ExitCode {
+    run_gated(kind, GATES, all)
+}
+
+/// The same, with a `--feature-gates` flag of the target's own.
+pub(crate) fn run_gated(kind: &'static str, gates: &'static str, mut all: Vec<Scenario>) -> ExitCode {
     // As other tests: so it can be told how long each takes.
     all.sort_by(|one, other| one.name.cmp(&other.name));
     let mut args = Arguments::from_args();
@@ -116,7 +121,9 @@ pub(crate) fn run(kind: &'static str, mut all: Vec<Scenario>) -> ExitCode {
         let handle = Handle::current();
         let trials = all.into_iter().map(|scenario| {
             let (shared, handle) = (shared.clone(), handle.clone());
-            Trial::test(scenario.name.clone(), move || run_one(kind, scenario, shared, &handle))
+            Trial::test(scenario.name.clone(), move || {
+                run_one(kind, gates, scenario, shared, &handle)
+            })
         });
         let trials = trials.collect();
         let all = tokio::task::spawn_blocking(move || libtest_mimic::run(&args, trials));
@@ -132,6 +139,7 @@ pub(crate) fn run(kind: &'static str, mut all: Vec<Scenario>) -> ExitCode {
 /// Runs one scenario; the first of all starts the manager.
 fn run_one(
     kind: &str,
+    gates: &'static str,
     scenario: Scenario,
     shared: Arc<OnceCell<SharedManager>>,
     handle: &Handle,
@@ -139,7 +147,7 @@ fn run_one(
     let Scenario { name, run } = scenario;
     let kind = kind.to_owned();
     let ended = handle.spawn(async move {
-        shared.get_or_init(SharedManager::start).await;
+        shared.get_or_init(|| SharedManager::start(gates)).await;
         let stage = Arc::new(Stage::new(shared, &kind, &name).await);
         let ended = timeout(DEADLINE, run(stage.clone())).await;
         stage.clear().await;

@@ -283,3 +283,33 @@ fn given_a_status_that_could_not_be_written_then_events_of_the_plan_wait_for_the
     assert_eq!(finished.outcome.failures[0].phase, Phase::Housekeeping);
     assert_eq!(run(&plan, &[]).1.events.len(), 1);
 }
+
+#[test]
+fn given_a_budget_that_refuses_then_only_that_pod_waits_and_it_is_asked_again_after_a_second() {
+    let mut update = Step::new(Phase::Update, Pace::InOrder, OnFailure::Skip);
+    for pod in ["a", "b"] {
+        let mut chain = Chain::of(create(pod));
+        chain.guard = Some(Guard::Budget { pod: pod.to_owned() });
+        update.chains.push(chain);
+    }
+    let plan = plan([update, one(delete("c"))]);
+    let mut progress = Progress::of(&plan);
+    let turn = progress.next_turn().unwrap();
+    let question = |pod, disruption| Some(Question { pod, disruption });
+    assert_eq!(turn.question(), question("a", Disruption::Update));
+    progress.refused(&turn);
+    let turn = progress.next_turn().unwrap();
+    assert_eq!(turn.question(), question("b", Disruption::Update));
+    progress.answered(turn, Ok(()));
+    let turn = progress.next_turn().unwrap();
+    assert_eq!(turn.question(), question("c", Disruption::Delete));
+    progress.refused(&turn);
+    let turn = progress.next_turn().unwrap();
+    assert_eq!((turn.action.object().name.as_str(), turn.question()), ("status", None));
+    progress.answered(turn, Ok(()));
+    assert!(progress.next_turn().is_none());
+    let finished = progress.finish();
+    assert_eq!(finished.outcome.refused, ["a", "c"]);
+    assert!(finished.outcome.failures.is_empty());
+    assert_eq!(finished.wake_after, Some(Duration::from_secs(1)));
+}

@@ -77,7 +77,7 @@ pub enum Rollout {
         /// The Pods.
         pods: PodNames,
     },
-    /// A PodUnavailableBudget refuses updates.
+    /// A PodUnavailableBudget refuses updates or deletions.
     BudgetRefused {
         /// The Pods.
         pods: PodNames,
@@ -141,7 +141,9 @@ impl fmt::Display for Rollout {
                 )
             }
             Self::BackOff { pods } => write!(f, "Left alone for a while, because the last update failed: {pods}."),
-            Self::BudgetRefused { pods } => write!(f, "A PodUnavailableBudget refuses the update of {pods}."),
+            Self::BudgetRefused { pods } => {
+                write!(f, "A PodUnavailableBudget refuses to have these disturbed: {pods}.")
+            }
         }
     }
 }

@@ -43,6 +43,11 @@ pub(super) fn class(template: &Value) -> Qos {
     }
 }
 
+/// Whether two Pods are of the same class.
+pub fn has_same_qos(one: &Value, other: &Value) -> bool {
+    class(one) == class(other)
+}
+
 /// CPU and memory of a container, as far as they are more than nothing.
 fn amounts<'a>(container: &'a Value, path: &str) -> Vec<(&'a str, i128)> {
     let given = container.pointer(path).and_then(Value::as_object).into_iter().flatten();

@@ -1,0 +1,253 @@
+use super::*;
+use crate::{Budgets, dispatch::Dispatch};
+use kruise_api::{gates::Gate, pod::Pod, podunavailablebudget::v1beta1::PodUnavailableBudget};
+use kruise_runtime::{
+    cache::{Change, Kind, Store, Stores},
+    events,
+    lease::Leadership,
+    writer::{Writer, WriterMetrics, WriterOptions},
+};
+use prometheus::Registry;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// Webhooks whose API server cannot be reached, with these Pods and budgets in the cache.
+fn dispatch(gates: Gates, pods: &[Value], budgets: &[Value]) -> Dispatch {
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry).unwrap();
+    let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
+    let client = kube::Client::try_from(config).unwrap();
+    let mut stores = Stores::default();
+    let known: Store<Pod> = Store::new(Kind::of());
+    known.feed(Change::ListBegins);
+    for pod in pods {
+        known.feed(Change::Applied(serde_json::from_value(pod.clone()).unwrap()));
+    }
+    known.feed(Change::ListEnds);
+    stores.insert(known);
+    let known: Store<PodUnavailableBudget> = Store::new(Kind::of());
+    known.feed(Change::ListBegins);
+    for budget in budgets {
+        known.feed(Change::Applied(serde_json::from_value(budget.clone()).unwrap()));
+    }
+    known.feed(Change::ListEnds);
+    stores.insert(known);
+    let writes = WriterMetrics::new(&registry).unwrap();
+    let writer = Writer::new(
+        client.clone(),
+        Leadership::always(),
+        WriterOptions::new("tests"),
+        writes,
+    );
+    let (recorder, _) = events::recorder(writer.clone(), "tests", "", &registry).unwrap();
+    let asked = Budgets::new(client.clone(), writer, recorder, gates);
+    asked.read_from(stores.clone());
+    let mut context = Context::new(client.clone(), gates, true, &metrics).with_stores(client, stores);
+    context.budgets = Some(asked);
+    Dispatch::new(descriptors(), context, metrics)
+}
+
+fn protecting() -> Gates {
+    Gates::default().with(Gate::ResourcesDeletionProtection, true)
+}
+
+async fn asked(dispatch: &Dispatch, path: &str, request: Value) -> Value {
+    let mut whole = json!({"uid": "1", "namespace": "ns", "name": "a", "userInfo": {"username": "someone"}});
+    whole
+        .as_object_mut()
+        .unwrap()
+        .extend(request.as_object().unwrap().clone());
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole});
+    let route = dispatch.route(path).unwrap().clone();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let answer = dispatch.answer(&route, review.to_string().as_bytes(), deadline).await;
+    serde_json::from_slice::<Value>(&answer.body).unwrap()["response"].clone()
+}
+
+async fn deleted(dispatch: &Dispatch, path: &str, object: Value) -> Value {
+    asked(dispatch, path, json!({"operation": "DELETE", "oldObject": object})).await
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it reads better where it is called")]
+fn labelled(value: &str, spec: Value) -> Value {
+    json!({"metadata": {"name": "a", "labels": {"policy.kruise.io/delete-protection": value}}, "spec": spec})
+}
+
+#[track_caller]
+fn says(answer: &Value, text: &str) {
+    if text.is_empty() {
+        assert_eq!(answer["allowed"], true, "{answer}");
+        return;
+    }
+    assert_eq!(
+        (&answer["allowed"], &answer["status"]["code"]),
+        (&json!(false), &json!(403)),
+        "{answer}"
+    );
+    assert!(answer["status"]["message"].as_str().unwrap().contains(text), "{answer}");
+    assert!(
+        answer["status"]["reason"].is_null(),
+        "tools know these refusals without a reason"
+    );
+}
+
+#[tokio::test]
+async fn given_labels_then_objects_whose_own_fields_decide_are_protected() {
+    let (on, off) = (dispatch(protecting(), &[], &[]), dispatch(Gates::default(), &[], &[]));
+    for (path, value, spec, text) in [
+        (
+            "/validate-apps-deployment",
+            "Always",
+            json!({}),
+            "delete-protection=Always",
+        ),
+        (
+            "/validate-apps-deployment",
+            "Cascading",
+            json!({"replicas": 3}),
+            "=Cascading and replicas 3>0",
+        ),
+        ("/validate-apps-replicaset", "Cascading", json!({"replicas": 0}), ""),
+        ("/validate-apps-statefulset", "Cascading", json!({}), ""),
+        ("/validate-apps-statefulset", "always", json!({"replicas": 3}), ""),
+        ("/validate-service", "Always", json!({"ports": []}), "=Always"),
+        ("/validate-service", "Cascading", json!({}), ""),
+        ("/validate-ingress", "Always", json!({}), "=Always"),
+        ("/validate-namespace", "Always", json!({}), "=Always"),
+        ("/validate-customresourcedefinition", "Always", json!({}), "=Always"),
+        (
+            "/validate-customresourcedefinition",
+            "Cascading",
+            json!({}),
+            "feature-gate DeletionProtectionForCRDCascadingGate is not enabled",
+        ),
+    ] {
+        says(&deleted(&on, path, labelled(value, spec.clone())).await, text);
+        says(&deleted(&off, path, labelled(value, spec)).await, "");
+    }
+    let mut leaving = labelled("Always", json!({}));
+    leaving["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z");
+    says(&deleted(&on, "/validate-apps-deployment", leaving).await, "");
+    let unreadable = deleted(&on, "/validate-apps-deployment", json!({"metadata": []})).await;
+    assert_eq!(unreadable["status"]["code"], 400);
+    says(
+        &asked(&on, "/validate-apps-deployment", json!({"operation": "DELETE"})).await,
+        "",
+    );
+}
+
+#[tokio::test]
+async fn given_children_that_cannot_be_listed_then_the_answer_is_no_and_says_why() {
+    let on = dispatch(
+        protecting().with(Gate::DeletionProtectionForCRDCascadingGate, true),
+        &[],
+        &[],
+    );
+    let namespace = deleted(&on, "/validate-namespace", labelled("Cascading", json!({}))).await;
+    says(
+        &namespace,
+        "forbidden by ResourcesProtectionDeletion for list pods error: ",
+    );
+    let definition = json!({
+        "group": "example.com", "names": {"kind": "Game", "plural": "games"},
+        "versions": [{"name": "v1alpha1"}, {"name": "v1", "storage": true}],
+    });
+    let definition = deleted(
+        &on,
+        "/validate-customresourcedefinition",
+        labelled("Cascading", definition),
+    )
+    .await;
+    says(&definition, "failed to list CRs of example.com/v1, Kind=Game: ");
+}
+
+#[tokio::test]
+async fn given_pods_in_the_cache_then_a_namespace_is_not_deleted() {
+    let pod = |name: &str, phase: &str| json!({"metadata": {"name": name, "namespace": "a", "uid": name}, "status": {"phase": phase}});
+    let pods = [pod("one", "Running"), pod("two", "Pending"), pod("done", "Succeeded")];
+    let on = dispatch(protecting(), &pods, &[]);
+    let answer = deleted(&on, "/validate-namespace", labelled("Cascading", json!({}))).await;
+    says(&answer, "=Cascading and active pods 2>0");
+}
+
+fn covered(ready: bool) -> Value {
+    json!({
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "annotations": {"pub.kruise.io/related-pub": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "i:1"}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]},
+    })
+}
+
+fn budget(allowed: i32) -> Value {
+    let status =
+        json!({"unavailableAllowed": allowed, "currentAvailable": 3, "desiredAvailable": 2, "totalReplicas": 3});
+    json!({"metadata": {"name": "web", "namespace": "ns", "uid": "b", "resourceVersion": "5"}, "spec": {"maxUnavailable": 1}, "status": status})
+}
+
+fn pods() -> Value {
+    json!({"group": "", "version": "v1", "resource": "pods"})
+}
+
+#[tokio::test]
+async fn given_pods_that_need_no_place_then_nobody_has_to_be_asked() {
+    let gates = Gates::default().with(Gate::PodUnavailableBudgetUpdateGate, true);
+    let on = dispatch(gates, &[], &[]);
+    let plain = json!({"metadata": {"name": "a", "namespace": "ns"}});
+    let mut image = covered(true);
+    image["spec"]["containers"][0]["image"] = json!("i:2");
+    let mut label = covered(true);
+    label["metadata"]["labels"] = json!({"a": "b"});
+    for request in [
+        json!({"operation": "DELETE", "resource": pods(), "oldObject": plain}),
+        json!({"operation": "DELETE", "resource": pods(), "oldObject": covered(false)}),
+        json!({"operation": "DELETE", "resource": pods()}),
+        json!({"operation": "UPDATE", "resource": pods(), "object": label, "oldObject": covered(true)}),
+        json!({"operation": "UPDATE", "resource": pods(), "subResource": "status", "object": image, "oldObject": covered(true)}),
+        json!({"operation": "CREATE", "resource": pods(), "subResource": "eviction", "object": {"metadata": {"name": "a"}}}),
+    ] {
+        let answer = asked(&on, "/validate-pod", request.clone()).await;
+        assert_eq!(answer["allowed"], true, "{request}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn given_a_budget_that_cannot_be_asked_or_written_then_the_pod_stays() {
+    let mut image = covered(true);
+    image["spec"]["containers"][0]["image"] = json!("i:2");
+    let requests = [
+        json!({"operation": "DELETE", "resource": pods(), "oldObject": covered(true)}),
+        json!({"operation": "CREATE", "resource": pods(), "subResource": "eviction", "object": {"metadata": {"name": "a"}}}),
+        json!({"operation": "UPDATE", "resource": pods(), "object": image, "oldObject": covered(true)}),
+    ];
+    let gates = Gates::default().with(Gate::PodUnavailableBudgetUpdateGate, true);
+    for (budgets, code) in [
+        // The place cannot be written down.
+        (vec![budget(1)], 403),
+        // Nobody is refused for what only the cache says, and nobody is let go.
+        (vec![budget(0)], 400),
+        (vec![], 400),
+    ] {
+        let dispatch = dispatch(gates, &[covered(true)], &budgets);
+        for request in &requests {
+            let answer = asked(&dispatch, "/validate-pod", request.clone()).await;
+            assert_eq!(
+                (&answer["allowed"], &answer["status"]["code"]),
+                (&json!(false), &json!(code)),
+                "{request}: {answer}"
+            );
+        }
+    }
+    let dry = json!({"operation": "DELETE", "resource": pods(), "dryRun": true, "oldObject": covered(true)});
+    let answer = asked(&dispatch(gates, &[], &[budget(1)]), "/validate-pod", dry).await;
+    assert_eq!(answer["allowed"], true, "nothing is written in a dry run: {answer}");
+    let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": {"dryRun": ["All"]}});
+    let dry = json!({"operation": "CREATE", "resource": pods(), "subResource": "eviction", "object": eviction});
+    let answer = asked(&dispatch(gates, &[covered(true)], &[budget(1)]), "/validate-pod", dry).await;
+    assert_eq!(answer["allowed"], true, "{answer}");
+    let [_, _, update] = requests;
+    let answer = asked(&dispatch(Gates::default(), &[], &[budget(0)]), "/validate-pod", update).await;
+    assert_eq!(
+        answer["allowed"], true,
+        "updates are not asked about without the gate: {answer}"
+    );
+}

@@ -1,0 +1,283 @@
+//! Asking PodUnavailableBudgets: by the Pod webhook on every replica, and by controllers before they write. The rules are those of
+//! [`kruise_core::podunavailablebudget::ledger`]; this reads and writes.
+//!
+//! - The newest copy of a budget counts: what this process read or wrote last, or the cache. Questions about one budget are answered one after the other.
+//! - A copy may be old. Nobody is refused, and nobody is let go without a place, for what only a copy says: the API server is asked before. A place is written
+//!   with the version of the budget that was looked at, so an old copy cannot give away a place twice; after a conflict everything is read and decided again.
+//! - Four conflicts in a row, or any other failure to write the place down, are a refusal. A budget that is gone protects nothing.
+
+use jiff::Timestamp;
+use kruise_api::{
+    gates::{Gate, Gates},
+    kind::Kind as _,
+    names::event,
+    pod::Pod,
+    podunavailablebudget::v1beta1::PodUnavailableBudget,
+    resource::Preconditions,
+};
+use kruise_core::podunavailablebudget::{
+    ledger::{self, Answer, Asked, Operation, Place},
+    related,
+};
+use kruise_runtime::{
+    cache::Stores,
+    error::{Class, Error},
+    events::{Recorder, Regarding},
+    writer::{Patch, Target, Writer},
+};
+use kube::{Api, Client};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{sync::Mutex as Turns, time::timeout};
+
+/// How long one object may take to be read.
+const DEADLINE: Duration = Duration::from_secs(3);
+/// How often a place is tried to be written down.
+const ATTEMPTS: u32 = 4;
+/// How long to wait after the first conflict; three times as long after each further one.
+const PAUSE: Duration = Duration::from_millis(40);
+/// So long after the API server was asked its answer is still the newest that matters to a refusal.
+const FRESH: Duration = Duration::from_millis(300);
+/// Budgets that are remembered; those that are gone are forgotten when there are more.
+const REMEMBERED: usize = 1000;
+
+/// The budgets of a cluster. Clones are the same.
+#[derive(Clone)]
+pub struct Budgets(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    writer: Writer,
+    recorder: Recorder,
+    gates: Gates,
+    stores: OnceLock<Stores>,
+    slots: Mutex<Slots>,
+}
+
+/// What is known of each budget, by namespace and name.
+type Slots = HashMap<(String, String), Arc<Turns<Slot>>>;
+
+/// What this process knows of a budget besides the cache.
+#[derive(Default)]
+struct Slot {
+    latest: Option<Arc<PodUnavailableBudget>>,
+    read: Option<Instant>,
+}
+
+/// Whether a Pod may be disturbed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    Yes,
+    /// No, for this reason.
+    No(String),
+}
+
+impl Budgets {
+    /// Budgets that are written by this writer. Every replica has to be able to write: all of them answer webhooks.
+    pub fn new(client: Client, writer: Writer, recorder: Recorder, gates: Gates) -> Self {
+        Self(Arc::new(Inner {
+            client,
+            writer,
+            recorder,
+            gates,
+            stores: OnceLock::new(),
+            slots: Mutex::default(),
+        }))
+    }
+
+    /// Reads the cache of the process from now on.
+    pub fn read_from(&self, stores: Stores) {
+        // Set once, when the process starts.
+        let _ = self.0.stores.set(stores);
+    }
+
+    /// Asks on behalf of a controller, which knows the Pod by its name in the cache. A Pod that is not there is not protected.
+    pub async fn ask_for(&self, namespace: &str, pod: &str, operation: Operation) -> Result<Grant, Error> {
+        if !self.is_asked(operation) {
+            return Ok(Grant::Yes);
+        }
+        let cached = self.0.stores.get().and_then(Stores::get::<Pod>);
+        match cached.and_then(|pods| pods.get(namespace, pod)) {
+            Some(pod) => self.ask(&pod, operation, false).await,
+            None => Ok(Grant::Yes),
+        }
+    }
+
+    /// Whether the gates have budgets asked about this.
+    pub fn is_asked(&self, operation: Operation) -> bool {
+        self.0.gates.enabled(match operation {
+            Operation::Delete | Operation::Evict => Gate::PodUnavailableBudgetDeleteGate,
+            Operation::Update | Operation::Resize => Gate::PodUnavailableBudgetUpdateGate,
+        })
+    }
+
+    /// Asks whether a Pod may be disturbed, and writes down that it is.
+    ///
+    /// # Errors
+    /// When the budget cannot be read.
+    pub async fn ask(&self, pod: &Pod, operation: Operation, dry_run: bool) -> Result<Grant, Error> {
+        let Some(name) = related::budget_of(&pod.metadata) else {
+            return Ok(Grant::Yes);
+        };
+        if ledger::free(pod, self.0.gates).is_some() {
+            return Ok(Grant::Yes);
+        }
+        let namespace = &*pod.metadata.namespace;
+        let mut pause = PAUSE;
+        let mut last = Error::new(Class::Conflict, "the budget changes too often");
+        for attempt in 0..ATTEMPTS {
+            match self
+                .try_once(namespace, name, pod, operation, dry_run, attempt > 0)
+                .await?
+            {
+                Tried::Granted(grant) => {
+                    if let Grant::No(_) = grant {
+                        self.tell(pod);
+                    }
+                    return Ok(grant);
+                }
+                Tried::Conflict(conflict) => last = conflict,
+            }
+            tokio::time::sleep(pause.mul_f64(1.0 + fastrand::f64())).await;
+            pause *= 3;
+        }
+        self.tell(pod);
+        Ok(Grant::No(last.to_string()))
+    }
+
+    async fn try_once(
+        &self,
+        namespace: &str,
+        name: &str,
+        pod: &Pod,
+        operation: Operation,
+        dry_run: bool,
+        is_again: bool,
+    ) -> Result<Tried, Error> {
+        let slot = self.slot(namespace, name);
+        // Held while the budget is read and written: of those who ask about one budget each has to see what the one before wrote.
+        let mut slot = slot.lock().await;
+        let mut known = if is_again {
+            None
+        } else {
+            self.newest(&slot, namespace, name)
+        };
+        let mut is_live = known.is_some() && slot.read.is_some_and(|read| read.elapsed() < FRESH);
+        loop {
+            let budget = if let Some(budget) = known.take() {
+                budget
+            } else if let Some(budget) = self.read(namespace, name).await? {
+                is_live = true;
+                slot.read = Some(Instant::now());
+                slot.latest = Some(budget.clone());
+                budget
+            } else {
+                slot.latest = None;
+                return Ok(Tried::Granted(Grant::Yes));
+            };
+            let asked = Asked {
+                operation,
+                now: Timestamp::now(),
+                gates: self.0.gates,
+            };
+            match ledger::answer(&budget, pod, &asked) {
+                Answer::Free(_) | Answer::Refused(_) if !is_live => {}
+                Answer::Free(_) | Answer::Granted => return Ok(Tried::Granted(Grant::Yes)),
+                Answer::Refused(reason) => return Ok(Tried::Granted(Grant::No(reason))),
+                Answer::Take(_) if dry_run => return Ok(Tried::Granted(Grant::Yes)),
+                Answer::Take(place) => return Ok(self.write(&budget, &place, &mut slot).await),
+            }
+        }
+    }
+
+    async fn write(&self, budget: &PodUnavailableBudget, place: &Place, slot: &mut Slot) -> Tried {
+        let (namespace, name) = (&budget.metadata.namespace, &budget.metadata.name);
+        let (Some(namespace), Some(name)) = (namespace.as_deref(), name.as_deref()) else {
+            return Tried::Granted(Grant::No("the budget has no name".to_owned()));
+        };
+        let target = Target::new(PodUnavailableBudget::RESOURCE, namespace, name).status();
+        let same = Preconditions::unchanged(budget);
+        match self.0.writer.patch(&target, Patch::Merge(place.patch()), &same).await {
+            Ok(written) => {
+                let mut budget = budget.clone();
+                let status = budget.status.take().unwrap_or_default();
+                budget.status = Some(place.written(&status));
+                budget.metadata.resource_version = Some(written.resource_version);
+                slot.latest = Some(Arc::new(budget));
+                slot.read = Some(Instant::now());
+                Tried::Granted(Grant::Yes)
+            }
+            Err(error) if error.class() == Class::Gone => {
+                slot.latest = None;
+                Tried::Granted(Grant::Yes)
+            }
+            Err(error) if error.class() == Class::Conflict => Tried::Conflict(error),
+            // Whether it was written or not, the Pod stays. A place that nobody uses is forgotten after a while.
+            Err(error) => {
+                slot.latest = None;
+                Tried::Granted(Grant::No(error.to_string()))
+            }
+        }
+    }
+
+    /// The newest copy that this process has.
+    fn newest(&self, slot: &Slot, namespace: &str, name: &str) -> Option<Arc<PodUnavailableBudget>> {
+        let stores = self.0.stores.get();
+        let cached = stores.and_then(Stores::get::<PodUnavailableBudget>);
+        let cached = cached.and_then(|budgets| budgets.get(namespace, name));
+        let version = |budget: &Arc<PodUnavailableBudget>| kruise_api::meta::Object::resource_version(&**budget);
+        cached.into_iter().chain(slot.latest.clone()).max_by_key(version)
+    }
+
+    async fn read(&self, namespace: &str, name: &str) -> Result<Option<Arc<PodUnavailableBudget>>, Error> {
+        let api: Api<PodUnavailableBudget> = Api::namespaced(self.0.client.clone(), namespace);
+        let late = |_| {
+            Error::new(
+                Class::Transient,
+                format!("PodUnavailableBudget {name} could not be read in time"),
+            )
+        };
+        let read = timeout(DEADLINE, api.get_opt(name)).await.map_err(late)??;
+        Ok(read.map(Arc::new))
+    }
+
+    fn slot(&self, namespace: &str, name: &str) -> Arc<Turns<Slot>> {
+        let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() > REMEMBERED {
+            let budgets = self.0.stores.get().and_then(Stores::get::<PodUnavailableBudget>);
+            let is_known = |namespace: &str, name: &str| {
+                budgets
+                    .as_ref()
+                    .is_some_and(|budgets| budgets.contains(namespace, name))
+            };
+            slots.retain(|(namespace, name), slot| Arc::strong_count(slot) > 1 || is_known(namespace, name));
+        }
+        let key = (namespace.to_owned(), name.to_owned());
+        slots.entry(key).or_default().clone()
+    }
+
+    fn tell(&self, pod: &Pod) {
+        let meta = &pod.metadata;
+        let regarding = Regarding::new(Pod::RESOURCE, &meta.namespace, &meta.name, &meta.uid.to_string());
+        let message = "openkruise pub prevents pod deletion";
+        self.0
+            .recorder
+            .warning(&regarding, event::BUDGET_PREVENTS_POD_DELETION, message);
+    }
+}
+
+/// What came of one attempt.
+enum Tried {
+    Granted(Grant),
+    Conflict(Error),
+}
+
+impl fmt::Debug for Budgets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budgets").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,198 @@
+//! `/validate-pod`: deletions, evictions and updates of Pods, as far as their PodUnavailableBudget allows.
+//!
+//! - A Pod that names no budget is let through at once, and so is a change that does not disturb it.
+//! - A deletion or an update is judged by the Pod of the request. An eviction does not bring the Pod along: the cache knows it, and before a Pod is let go as
+//!   one that need not be protected, the API server is asked.
+//! - In a dry run, of the request or of the eviction it asks for, everything is judged and nothing written down.
+//! - A refusal is 403 with the reason `Forbidden`, is counted and written down. What cannot be judged is 400.
+
+use crate::{Budgets, Context, Request, Verdict, budgets::Grant, descriptor::Descriptor};
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Pod as WholePod;
+use kruise_api::pod::Pod;
+use kruise_core::{
+    podunavailablebudget::{
+        ledger::{self, Operation},
+        operation, related,
+    },
+    shared::validate::label::subdomain_faults,
+};
+use kruise_runtime::error::Error;
+use kube::{Api, api::DynamicObject, core::ApiResource};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a Pod may take to be read.
+const DEADLINE: Duration = Duration::from_secs(3);
+/// Without these letters in it a Pod names no budget, and need not be read.
+const MARK: &str = "related-pub";
+
+/// Judges a request.
+pub(crate) fn validate<'a>(
+    request: &'a Request<'a>,
+    context: &'a Context,
+    _: &'static Descriptor,
+) -> BoxFuture<'a, Verdict> {
+    Box::pin(async move {
+        let Some(budgets) = &context.budgets else {
+            return Verdict::allow();
+        };
+        if !request.resource.group.is_empty() || request.resource.resource != "pods" {
+            return Verdict::allow();
+        }
+        let asked = match (&*request.operation, &*request.sub_resource) {
+            ("UPDATE", "") => updated(request, budgets),
+            ("DELETE", "") => deleted(request, budgets),
+            ("CREATE", "eviction") => evicted(request, context, budgets).await,
+            _ => Ok(None),
+        };
+        let (pod, operation) = match asked {
+            Ok(Some(asked)) => asked,
+            Ok(None) => return Verdict::allow(),
+            Err(reason) => return Verdict::refuse(400, reason),
+        };
+        match budgets.ask(&pod, operation, is_dry_run(request)).await {
+            Ok(Grant::Yes) => Verdict::allow(),
+            Ok(Grant::No(reason)) => {
+                write_down(&pod, request, context).await;
+                Verdict::refuse(403, reason).because("Forbidden")
+            }
+            Err(error) => Verdict::refuse(400, error.to_string()),
+        }
+    })
+}
+
+type Asked = Result<Option<(Pod, Operation)>, String>;
+
+fn updated(request: &Request<'_>, budgets: &Budgets) -> Asked {
+    let (Some(new), Some(old)) = (request.object, request.old_object) else {
+        return Ok(None);
+    };
+    if !budgets.is_asked(Operation::Update) || !new.get().contains(MARK) {
+        return Ok(None);
+    }
+    let changed: Pod = read(new)?;
+    let Some(budget) = related::budget_of(&changed.metadata) else {
+        return Ok(None);
+    };
+    let (before, after): (Value, Value) = (read(old)?, read(new)?);
+    let Some(operation) = operation::of_update(&before, &after) else {
+        return Ok(None);
+    };
+    let mut pod: Pod = read(old)?;
+    if related::budget_of(&pod.metadata) != Some(budget) {
+        // The budget that it belongs to from now on is asked about the Pod as it is.
+        pod.metadata.annotations = changed.metadata.annotations;
+    }
+    Ok(Some((placed(pod, request), operation)))
+}
+
+fn deleted(request: &Request<'_>, budgets: &Budgets) -> Asked {
+    let old = request
+        .old_object
+        .filter(|old| budgets.is_asked(Operation::Delete) && old.get().contains(MARK));
+    let pod = old.map(read::<Pod>).transpose()?;
+    Ok(pod.map(|pod| (placed(pod, request), Operation::Delete)))
+}
+
+async fn evicted(request: &Request<'_>, context: &Context, budgets: &Budgets) -> Asked {
+    if !budgets.is_asked(Operation::Evict) {
+        return Ok(None);
+    }
+    let name = if request.name.is_empty() {
+        request.object.and_then(named).unwrap_or_default()
+    } else {
+        request.name.to_string()
+    };
+    let cached = context
+        .stores
+        .get::<Pod>()
+        .and_then(|pods| pods.get(&request.namespace, &name));
+    let is_protected =
+        |pod: &Pod| related::budget_of(&pod.metadata).is_some() && ledger::free(pod, context.gates).is_none();
+    if let Some(pod) = cached.filter(|pod| is_protected(pod)) {
+        return Ok(Some(((*pod).clone(), Operation::Evict)));
+    }
+    // No budget at all: nothing that the API server could say would matter.
+    let has_budgets = context
+        .stores
+        .synced::<kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget>()
+        .is_none_or(|budgets| !budgets.is_empty());
+    if !has_budgets || !subdomain_faults(&name).is_empty() {
+        return Ok(None);
+    }
+    let resource = ApiResource::erase::<WholePod>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &request.namespace, &resource);
+    let pod = match timeout(DEADLINE, api.get_opt(&name)).await {
+        Ok(Ok(pod)) => pod,
+        Ok(Err(error)) => return Err(Error::from(error).to_string()),
+        Err(_) => return Err(format!("Pod {name} could not be read in time")),
+    };
+    let Some(pod) = pod else { return Ok(None) };
+    let pod = serde_json::to_value(pod).and_then(serde_json::from_value::<Pod>);
+    let pod = pod.map_err(|error| error.to_string())?;
+    Ok(Some((placed(pod, request), Operation::Evict)))
+}
+
+fn named(eviction: &RawValue) -> Option<String> {
+    let eviction: Value = serde_json::from_str(eviction.get()).ok()?;
+    Some(eviction.pointer("/metadata/name")?.as_str()?.to_owned())
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: &RawValue) -> Result<T, String> {
+    serde_json::from_str(object.get()).map_err(|error| error.to_string())
+}
+
+/// The Pod is in the namespace of the request, whatever it says itself.
+fn placed(mut pod: Pod, request: &Request<'_>) -> Pod {
+    if pod.metadata.namespace.is_empty() {
+        pod.metadata.namespace = (&*request.namespace).into();
+    }
+    pod
+}
+
+fn is_dry_run(request: &Request<'_>) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Eviction {
+        delete_options: Option<Options>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Options {
+        dry_run: Option<Vec<String>>,
+    }
+    let asks = |options: Options| {
+        options
+            .dry_run
+            .is_some_and(|parts| parts.iter().any(|part| part == "All"))
+    };
+    let eviction = request.object.filter(|_| request.sub_resource == "eviction");
+    let eviction = eviction.and_then(|eviction| serde_json::from_str::<Eviction>(eviction.get()).ok());
+    let options = request
+        .options
+        .and_then(|options| serde_json::from_str(options.get()).ok());
+    request.dry_run.unwrap_or_default()
+        || options.is_some_and(asks)
+        || eviction.and_then(|eviction| eviction.delete_options).is_some_and(asks)
+}
+
+async fn write_down(pod: &Pod, request: &Request<'_>, context: &Context) {
+    let owner = pod.metadata.controller();
+    let kind = owner.map_or("unknown", |owner| &*owner.kind);
+    let name = owner.map_or(&*pod.metadata.name, |owner| &*owner.name);
+    let namespace = if request.namespace.is_empty() {
+        "default"
+    } else {
+        &request.namespace
+    };
+    let user = &*request.user_info.username;
+    let workload = format!("{kind}_{namespace}_{name}");
+    context
+        .budget_refusals
+        .with_label_values(&[workload.as_str(), user])
+        .inc();
+    context.audit.budget_refused(kind, namespace, name, user).await;
+}

@@ -1,0 +1,31 @@
+//! The slice of any workload that says how many Pods it should have.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Deserialize;
+
+use crate::meta::Meta;
+use crate::wire::or_empty;
+
+/// What is read of a workload that can be scaled. For reading only.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Scaled {
+    /// Name, owners and so on.
+    #[serde(deserialize_with = "crate::meta::known")]
+    pub metadata: Meta,
+    /// What is wanted.
+    #[serde(deserialize_with = "or_empty")]
+    pub spec: ScaledSpec,
+}
+
+has_meta!(Scaled);
+
+/// What is read of its spec.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ScaledSpec {
+    /// Pods that there should be.
+    pub replicas: Option<i32>,
+    /// The labels of its Pods.
+    pub selector: Option<LabelSelector>,
+}

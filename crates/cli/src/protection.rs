@@ -1,0 +1,211 @@
+//! `kubectl kruise explain pub NAME` and `explain pod NAME`: what a budget has left and who took it, and what stands between a Pod and its deletion.
+//!
+//! Both are told from objects of the API server alone; no manager has to be asked. Gates are taken to be as they are by default.
+
+use crate::{
+    args::{Connection, Explain, Output},
+    connect::connect,
+    explain::Completeness,
+    text::{visible, visible_lines},
+};
+use anyhow::{Context as _, Result, anyhow, bail};
+use jiff::Timestamp;
+use k8s_openapi::api::{core::v1::Pod as WholePod, policy::v1::PodDisruptionBudget};
+use kruise_api::{gates::Gates, pod::Pod, podunavailablebudget, podunavailablebudget::v1beta1::PodUnavailableBudget};
+use kruise_core::{
+    podunavailablebudget::{explain, ledger::Operation, related},
+    shared::selector,
+};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use serde_json::json;
+use std::io::{self, Write as _};
+use tokio::time::timeout;
+
+/// What is to be explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Budget,
+    Pod,
+}
+
+/// Explains a budget or a Pod; nothing when another kind is meant.
+pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Option<Completeness>> {
+    let Some((subject, name)) = read(&args.object)? else {
+        return Ok(None);
+    };
+    let (client, namespace) = connect(connection).await?;
+    let time = connection.request_timeout;
+    let told = async {
+        match subject {
+            Subject::Budget => budget(&client, &namespace, name).await,
+            Subject::Pod => pod(&client, &namespace, name).await,
+        }
+    };
+    let (summary, sentences) = timeout(time, told)
+        .await
+        .map_err(|_| anyhow!("the API server does not answer within {time:?}"))??;
+    let kind = match subject {
+        Subject::Budget => "PodUnavailableBudget",
+        Subject::Pod => "Pod",
+    };
+    let text = match args.output {
+        Output::Json => {
+            let all = json!({"kind": kind, "namespace": namespace, "name": name, "summary": summary, "why": sentences});
+            visible_lines(&format!("{all:#}\n"))
+        }
+        Output::Text => {
+            let mut text = format!(
+                "{kind} {}/{}: {}\n",
+                visible(&namespace),
+                visible(name),
+                visible(&summary)
+            );
+            for sentence in &sentences {
+                text.push_str(&format!("  - {}\n", visible(sentence)));
+            }
+            text
+        }
+    };
+    io::stdout()
+        .write_all(text.as_bytes())
+        .or_else(|error| match error.kind() {
+            // Whoever reads has seen enough.
+            io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(error),
+        })?;
+    Ok(Some(Completeness::All))
+}
+
+fn read(words: &[String]) -> Result<Option<(Subject, &str)>> {
+    let (kind, name) = match words {
+        [one] => match one.split_once('/') {
+            Some(parts) => parts,
+            None => return Ok(None),
+        },
+        [kind, name] => (kind.as_str(), name.as_str()),
+        _ => return Ok(None),
+    };
+    let info = &podunavailablebudget::KIND;
+    let plain = kind.to_lowercase();
+    let plain = plain.split('.').next().unwrap_or_default();
+    let subject = if plain == info.plural || plain == info.kind.to_lowercase() || info.short_names.contains(&plain) {
+        Subject::Budget
+    } else if ["pod", "pods", "po"].contains(&plain) {
+        Subject::Pod
+    } else {
+        return Ok(None);
+    };
+    if name.is_empty() || name.contains('/') {
+        bail!("{name:?} is not a name");
+    }
+    Ok(Some((subject, name)))
+}
+
+async fn budget(client: &Client, namespace: &str, name: &str) -> Result<(String, Vec<String>)> {
+    let api: Api<PodUnavailableBudget> = Api::namespaced(client.clone(), namespace);
+    let budget = api.get(name).await.map_err(said)?;
+    let status = budget.status.clone().unwrap_or_default();
+    let summary = format!(
+        "{} wanted, {} available, {} have to be, {} more may become unavailable",
+        status.total_replicas, status.current_available, status.desired_available, status.unavailable_allowed
+    );
+    let pods: Api<WholePod> = Api::namespaced(client.clone(), namespace);
+    let all = pods.list(&ListParams::default()).await.map_err(said)?;
+    let of_it = |pod: &&WholePod| {
+        let meta = serde_json::to_value(&pod.metadata).and_then(serde_json::from_value);
+        meta.is_ok_and(|meta| related::budget_of(&meta) == Some(name))
+    };
+    let covered: Vec<String> = all.items.iter().filter(of_it).map(ResourceExt::name_any).collect();
+    let mut sentences = vec![if covered.is_empty() {
+        "It covers no Pod.".to_owned()
+    } else {
+        format!("It covers {} Pods: {}.", covered.len(), covered.join(", "))
+    }];
+    sentences.extend(explain::places(&budget));
+    let generation = budget.metadata.generation.unwrap_or_default();
+    if status.observed_generation < generation {
+        sentences.push(format!(
+            "The status is about generation {} of the spec, which is at {generation}: the last change was not looked at yet.",
+            status.observed_generation
+        ));
+    }
+    Ok((summary, sentences))
+}
+
+async fn pod(client: &Client, namespace: &str, name: &str) -> Result<(String, Vec<String>)> {
+    let api: Api<WholePod> = Api::namespaced(client.clone(), namespace);
+    let whole = api.get(name).await.map_err(said)?;
+    let pod: Pod = serde_json::to_value(&whole)
+        .and_then(serde_json::from_value)
+        .context("the Pod cannot be read")?;
+    let api: Api<PodUnavailableBudget> = Api::namespaced(client.clone(), namespace);
+    let budget = match related::budget_of(&pod.metadata) {
+        Some(name) => api.get_opt(name).await.map_err(said)?,
+        None => None,
+    };
+    let (gates, now) = (Gates::default(), Timestamp::now());
+    let says = |operation| explain::pod(&pod, budget.as_ref(), operation, gates, now);
+    let (deletion, eviction) = (says(Operation::Delete), says(Operation::Evict));
+    let mut sentences = if deletion == eviction {
+        vec![deletion]
+    } else {
+        vec![format!("Deletion: {deletion}"), format!("Eviction: {eviction}")]
+    };
+    let api: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), namespace);
+    for other in api.list(&ListParams::default()).await.map_err(said)?.items {
+        let labels = other.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        if labels.is_some_and(|labels| selector::matches(labels, |key| pod.metadata.label(key))) {
+            let allowed = other.status.as_ref().and_then(|status| status.disruptions_allowed);
+            let allowed = allowed.unwrap_or_default();
+            sentences.push(format!(
+                "PodDisruptionBudget {} allows {allowed} evictions now.",
+                other.name_any()
+            ));
+        }
+    }
+    let finalizers = whole.metadata.finalizers.unwrap_or_default();
+    if !finalizers.is_empty() {
+        sentences.push(format!(
+            "Once deleted it stays until these finalizers are removed: {}.",
+            finalizers.join(", ")
+        ));
+    }
+    let summary = if whole.metadata.deletion_timestamp.is_some() {
+        "it is being deleted"
+    } else {
+        "what stands between it and its deletion"
+    };
+    Ok((summary.to_owned(), sentences))
+}
+
+fn said(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow!("{}", status.message),
+        error => anyhow::Error::new(error).context("the API server cannot be asked"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_kinds_then_budgets_and_pods_are_meant_by_all_of_their_names() {
+        let read = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            read(&words).map(|read| read.map(|(subject, name)| (subject, name.to_owned())))
+        };
+        let budget = Some((Subject::Budget, "web".to_owned()));
+        for words in [
+            &["pub", "web"][..],
+            &["podunavailablebudgets.policy.kruise.io", "web"],
+            &["PUB/web"],
+        ] {
+            assert_eq!(read(words).unwrap(), budget, "{words:?}");
+        }
+        assert_eq!(read(&["po/web"]).unwrap(), Some((Subject::Pod, "web".to_owned())));
+        assert_eq!(read(&["cloneset", "web"]).unwrap(), None);
+        assert_eq!(read(&["pub"]).unwrap(), None);
+        assert!(read(&["pod", ""]).is_err());
+    }
+}

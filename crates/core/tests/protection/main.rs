@@ -1,0 +1,5 @@
+//! Budgets and protection against deletion, as the original was recorded.
+
+mod budgets;
+mod deletions;
+mod pods;
