@@ -70,7 +70,7 @@ pub(crate) fn workload<'a>(
 
 /// `/validate-service`, `/validate-ingress`.
 pub(crate) fn endpoint(request: &Request<'_>, context: &Context) -> Verdict {
-    match protected::<()>(request, context) {
+    match protected::<serde::de::IgnoredAny>(request, context) {
         Ok(Some((_, Protection::Always))) => Verdict::refuse(403, deletion_protection::always()),
         Ok(_) => Verdict::allow(),
         Err(refusal) => refusal,

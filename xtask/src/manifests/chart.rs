@@ -89,8 +89,10 @@ fn effective(groups: &[Vec<Gate>]) -> BTreeSet<BTreeSet<Gate>> {
     let is_on = |text: String, gate: Gate| Gates::parse(&text, None).is_ok_and(|(gates, _)| gates.enabled(gate));
     let others = |gate: Gate| Gate::ALL.iter().copied().filter(move |other| *other != gate);
     let turned_on_by = |gate: Gate| others(gate).filter(move |other| is_on(format!("{gate}=false,{other}=true"), gate));
-    let is_nothing_without =
-        |gate: Gate, other: Gate| other != gate && !is_on(format!("{gate}=true,{other}=false"), gate);
+    // With all others on: what a gate needs may be off by default.
+    let is_nothing_without = |gate: Gate, other: Gate| {
+        other != gate && !is_on(format!("AllAlpha=true,AllBeta=true,{gate}=true,{other}=false"), gate)
+    };
     let mut all = BTreeSet::new();
     for group in groups {
         let all_need = |other: &Gate| group.iter().all(|gate| is_nothing_without(*gate, *other));

@@ -11,7 +11,10 @@ use kube::{
     api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
 
@@ -30,6 +33,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         given_a_budget_that_is_gone_then_its_pods_may_go,
         given_two_budgets_over_the_same_pods_then_the_second_is_refused,
         given_a_budget_in_the_first_version_then_its_annotations_are_the_fields,
+        given_the_examples_of_the_docs_then_they_are_taken,
+        given_four_clients_that_evict_as_fast_as_they_can_then_there_are_never_too_few_pods,
     ]
 }
 
@@ -350,4 +355,65 @@ async fn given_a_budget_in_the_first_version_then_its_annotations_are_the_fields
     stage.event("budget", "NoPods", "").await;
     let new = budgets(&stage).get("budget").await.unwrap();
     assert_eq!(new.spec.protect_total_replicas, Some(15));
+}
+
+async fn given_the_examples_of_the_docs_then_they_are_taken(stage: Arc<Stage>) {
+    for (name, example) in [
+        (
+            "web",
+            include_str!("../../../../docs/examples/pod-unavailable-budget.yaml"),
+        ),
+        (
+            "shop",
+            include_str!("../../../../docs/examples/pod-unavailable-budget-selector.yaml"),
+        ),
+    ] {
+        let example: Value = serde_saphyr::from_str(example).unwrap();
+        let strict = PatchParams {
+            field_manager: Some("examples".to_owned()),
+            field_validation: Some(kube::api::ValidationDirective::Strict),
+            ..PatchParams::default()
+        };
+        budgets(&stage)
+            .patch(name, &strict, &Patch::Apply(&example))
+            .await
+            .unwrap();
+    }
+}
+
+async fn given_four_clients_that_evict_as_fast_as_they_can_then_there_are_never_too_few_pods(stage: Arc<Stage>) {
+    const REPLICAS: i32 = 40;
+    const FLOOR: usize = 36;
+    let pods = settled(&stage, "web", REPLICAS).await;
+    budget(&stage, "web", json!("10%")).await;
+    status(&stage, json!({"unavailableAllowed": 4, "desiredAvailable": 36})).await;
+    let granted = AtomicUsize::new(0);
+    let evict = async |offset: usize| {
+        // Each begins elsewhere, and goes on until enough have gone.
+        for pod in pods.iter().cycle().skip(offset * 10) {
+            if granted.load(Ordering::Relaxed) >= 16 {
+                return;
+            }
+            match stage.pods.evict(pod, &EvictParams::default()).await {
+                Ok(_) => drop(granted.fetch_add(1, Ordering::Relaxed)),
+                Err(kube::Error::Api(status)) if [403, 404, 429, 409, 500].contains(&status.code) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    let check = async {
+        while granted.load(Ordering::Relaxed) < 16 {
+            let all = stage.pods("web").await;
+            let ready = all.values().filter(|pod| is_ready(pod)).count();
+            assert!(ready >= FLOOR, "{ready} of {REPLICAS} are ready");
+        }
+    };
+    tokio::join!(evict(0), evict(1), evict(2), evict(3), check);
+    status(&stage, json!({"unavailableAllowed": 4, "currentAvailable": REPLICAS})).await;
+}
+
+fn is_ready(pod: &k8s_openapi::api::core::v1::Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
