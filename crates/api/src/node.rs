@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::meta::{CompactTimestamp, Meta, known};
+use crate::meta::{CompactTimestamp, Meta, Pairs, known};
 use crate::names::label;
 use crate::pod::status::{Holds, PodCondition};
 use crate::text::Text;
@@ -29,6 +29,9 @@ projection!(Node, of: k8s_openapi::api::core::v1::Node);
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct NodeSpec {
+    /// It is cordoned. A taint says so too, a little later.
+    #[serde(deserialize_with = "or_empty")]
+    pub unschedulable: bool,
     /// Taints; a cordoned node has one too.
     #[serde(deserialize_with = "or_empty")]
     pub taints: Box<[Taint]>,
@@ -53,6 +56,9 @@ pub struct Taint {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct NodeStatus {
+    /// What Pods can have of it, as it was written.
+    #[serde(deserialize_with = "or_empty")]
+    pub allocatable: Pairs<Text>,
     /// Conditions; they have the shape of a Pod's.
     #[serde(deserialize_with = "or_empty")]
     pub conditions: Box<[PodCondition]>,

@@ -68,6 +68,8 @@ pub struct Template {
     pub tolerations: Box<[Toleration]>,
     /// Seconds the Pod may take to end.
     pub termination_grace_period_seconds: Option<i64>,
+    /// What the Pod needs beside its containers.
+    pub overhead: Pairs<Text>,
 }
 
 impl Shareable for Template {

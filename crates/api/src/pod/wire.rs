@@ -65,6 +65,8 @@ pub(super) struct PodSpec {
     tolerations: Box<[Toleration]>,
     termination_grace_period_seconds: Option<i64>,
     #[serde(deserialize_with = "or_empty")]
+    overhead: Pairs<Text>,
+    #[serde(deserialize_with = "or_empty")]
     affinity: Affinity,
     #[serde(deserialize_with = "or_empty")]
     volumes: Vec<Volume>,
@@ -201,6 +203,7 @@ impl From<PodSpec> for pod::PodSpec {
             node_selector: wire.node_selector,
             tolerations: wire.tolerations,
             termination_grace_period_seconds: wire.termination_grace_period_seconds,
+            overhead: wire.overhead,
         };
         let required = wire
             .affinity

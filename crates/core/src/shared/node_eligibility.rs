@@ -14,7 +14,7 @@ pub mod taints;
 
 use kruise_api::meta::Pairs;
 use kruise_api::node::{Node, Taint};
-use kruise_api::pod::{NodeTerm, Toleration};
+use kruise_api::pod::{NodeTerm, Pod, Toleration};
 use kruise_api::text::Text;
 use serde::Deserialize;
 use serde_json::Value;
@@ -91,6 +91,34 @@ impl NodeRequirements {
         let read: Result<Option<Self>, _> = Deserialize::deserialize(spec);
         read.map(Option::unwrap_or_default)
             .map_err(|error| format!("spec.template.spec: {error}"))
+    }
+
+    /// What a Pod that is there asks for.
+    pub fn of_pod(pod: &Pod) -> Self {
+        let template = &pod.spec.template;
+        let terms = &pod.spec.required_nodes.0;
+        let affinity = (!terms.is_empty()).then(|| Affinity {
+            node_affinity: Some(NodeAffinity {
+                required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                    node_selector_terms: Some(terms.to_vec()),
+                }),
+            }),
+        });
+        Self {
+            node_name: Some(pod.spec.node_name.clone()),
+            node_selector: Some(template.node_selector.clone()),
+            tolerations: Some(template.tolerations.to_vec()),
+            affinity,
+            host_network: None,
+        }
+    }
+
+    /// Whether the Pod tolerates a taint.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        let tolerations = self.tolerations.as_deref().unwrap_or_default();
+        tolerations
+            .iter()
+            .any(|toleration| taints::tolerates(toleration, taint))
     }
 
     /// The same, with the taints that every Pod of a DaemonSet tolerates.

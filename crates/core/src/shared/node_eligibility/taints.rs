@@ -28,7 +28,8 @@ pub fn untolerated<'n>(node: &'n Node, tolerations: &[Toleration], effects: &[&s
     counted.find(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
 }
 
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+/// Whether a toleration is for a taint.
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let fits = |wanted: &Text, is: &Text| wanted.is_empty() || wanted == is;
     let value = match &*toleration.operator {
         "" | "Equal" => toleration.value == taint.value,
