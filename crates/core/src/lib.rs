@@ -3,6 +3,7 @@
 
 pub mod admission;
 pub mod advancedcronjob;
+pub mod broadcastjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;
 pub mod conversion;

@@ -70,6 +70,8 @@ pub mod broadcast_job {
     pub const COMPLETE: &str = "Complete";
     /// The job has failed.
     pub const FAILED: &str = "Failed";
+    /// The API server refuses pods of the job.
+    pub const FAILED_CREATE: &str = "FailedCreate";
 }
 
 /// Conditions of UnitedDeployments.

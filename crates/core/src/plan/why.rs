@@ -1,7 +1,7 @@
 //! What holds an object back, for machines and, as a sentence, for people.
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
-//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), and of budgets ([`Budgets`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), and of jobs ([`Jobs`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
 //! Reasons that hold for many Pods name the first few and count the rest ([`PodNames`]), so that a plan for thousands
 //! of Pods stays readable.
@@ -11,6 +11,7 @@ mod claims;
 mod general;
 mod images;
 mod nodes;
+mod jobs;
 mod pods;
 mod rollout;
 
@@ -23,6 +24,7 @@ pub use claims::Claims;
 pub use general::General;
 pub use images::Images;
 pub use nodes::Nodes;
+pub use jobs::Jobs;
 pub use pods::{Hook, Pods};
 pub use rollout::Rollout;
 
@@ -44,6 +46,8 @@ pub enum Why {
     Nodes(Nodes),
     /// What a PodUnavailableBudget keeps from happening.
     Budgets(Budgets),
+    /// What holds back jobs.
+    Jobs(Jobs),
 }
 
 impl fmt::Display for Why {
@@ -56,6 +60,7 @@ impl fmt::Display for Why {
             Self::Images(why) => fmt::Display::fmt(why, f),
             Self::Nodes(why) => fmt::Display::fmt(why, f),
             Self::Budgets(why) => fmt::Display::fmt(why, f),
+            Self::Jobs(why) => fmt::Display::fmt(why, f),
         }
     }
 }
@@ -99,6 +104,12 @@ impl From<Nodes> for Why {
 impl From<Budgets> for Why {
     fn from(why: Budgets) -> Self {
         Self::Budgets(why)
+    }
+}
+
+impl From<Jobs> for Why {
+    fn from(why: Jobs) -> Self {
+        Self::Jobs(why)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kruise_api::shared::conditions::{Condition, ConditionStatus};
+use kruise_api::shared::conditions::{Condition, ConditionStatus, JobCondition};
 
 /// A condition of some kind's status.
 pub trait StatusCondition {
@@ -44,6 +44,18 @@ pub fn failed<C: StatusCondition>(conditions: &mut Vec<C>, type_: &str, message:
     }
     conditions.retain(|condition| condition.type_() != type_);
     conditions.push(C::holds(type_, message, to_second(now)));
+}
+
+/// A condition of a job that holds from now on.
+pub fn of_job(type_: &str, reason: &str, message: impl Into<String>, now: Timestamp) -> JobCondition {
+    JobCondition {
+        type_: type_.to_owned(),
+        status: ConditionStatus::True,
+        last_probe_time: Some(to_second(now)),
+        last_transition_time: Some(to_second(now)),
+        reason: reason.to_owned(),
+        message: message.into(),
+    }
 }
 
 /// Times of conditions are written to the second; a finer one would differ from what is read back.

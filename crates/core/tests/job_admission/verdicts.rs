@@ -1,0 +1,66 @@
+//! Verdicts: the same are allowed and refused, for the same reasons.
+
+use kruise_core::broadcastjob;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{env, refusal};
+
+/// One recorded request.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Case {
+    name: String,
+    version: String,
+    object: Value,
+    old: Option<Value>,
+    says: Option<String>,
+    /// It was refused by what we leave to the API server: the schema, and rules of Pod templates.
+    #[serde(default)]
+    api_server: bool,
+}
+
+/// What was wrong, in our wording of values: JSON, and not the structures of Go.
+fn reworded(says: &str) -> String {
+    let says = says.replace("map[string]string{", "{");
+    // What the API server says of the same field is not said twice.
+    let says = says
+        .split(", spec.template.spec.restartPolicy: Unsupported")
+        .next()
+        .unwrap();
+    says.trim_matches(['[', ']']).to_owned()
+}
+
+/// Recorded requests that are judged otherwise on purpose; `docs/differences.md` has them.
+const DIFFERENT: [&str; 1] = ["restart-policy-absent"];
+
+fn compare(text: &str, judge: fn(&Case) -> Option<String>) -> usize {
+    let cases: Vec<Case> = serde_json::from_str(text).unwrap();
+    for case in &cases {
+        let at = format!("{} {}", case.version, case.name);
+        let ours = judge(case);
+        if DIFFERENT.contains(&&*case.name) {
+            assert_eq!(ours, None, "{at}");
+            continue;
+        }
+        match (&case.says, ours) {
+            (None, None) => {}
+            (None, Some(_)) if case.api_server => {}
+            (Some(says), Some(message)) => {
+                assert!(message.contains(&reworded(says)), "{at}: {message}\nbut was: {says}");
+            }
+            (says, ours) => panic!("{at}: {ours:?}\nbut was: {says:?}"),
+        }
+    }
+    cases.len()
+}
+
+#[test]
+fn given_what_users_sent_then_the_same_is_refused_for_the_same_reason() {
+    let text = include_str!("../../fixtures/jobs/broadcastjob-verdicts.json");
+    let compared = compare(text, |case| {
+        let env = env(&case.version, case.old.is_some());
+        refusal::<broadcastjob::Submitted>(&case.object, case.old.as_ref(), &env)
+    });
+    assert_eq!(compared, 68);
+}
