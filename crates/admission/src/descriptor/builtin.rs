@@ -159,6 +159,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         &[needed(
             grant("", READ),
             Controllers(&[
+                controller::BROADCAST_JOB,
                 controller::CLONE_SET,
                 controller::CONTAINER_RECREATE_REQUEST,
                 controller::DAEMON_SET,

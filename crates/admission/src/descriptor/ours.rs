@@ -31,17 +31,23 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&advancedcronjob::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-broadcastjob",
-            Some("/mutate-apps-kruise-io-v1alpha1-broadcastjob"),
-            &[entry("mbroadcastjob.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-broadcastjob",
-            Some("/validate-apps-kruise-io-v1alpha1-broadcastjob"),
-            &[entry("vbroadcastjob.kb.io", CU)],
-        )),
-        controllers: &[limited(tuned(controller::BROADCAST_JOB, "broadcastjob-workers"))],
+        mutate: Some(Hook {
+            handler: Handler::Later(admit::mutate::<core::broadcastjob::Submitted>),
+            ..hook(
+                "/mutate-apps-kruise-io-broadcastjob",
+                Some("/mutate-apps-kruise-io-v1alpha1-broadcastjob"),
+                &[entry("mbroadcastjob.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::broadcastjob::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-broadcastjob",
+                Some("/validate-apps-kruise-io-v1alpha1-broadcastjob"),
+                &[entry("vbroadcastjob.kb.io", CU)],
+            )
+        }),
+        controllers: &[built(limited(tuned(controller::BROADCAST_JOB, "broadcastjob-workers")))],
         ..kind(&broadcastjob::KIND)
     },
     Descriptor {

@@ -1,0 +1,137 @@
+//! BroadcastJobs: what is watched and what is looked at. Every decision is made in [`kruise_core::broadcastjob`].
+//!
+//! - A change of a job has it looked at. So does a Pod of it that ends, restarts, comes to a node or goes; what else kubelets report does not.
+//! - A node that comes, goes, or changes in what places Pods has all jobs looked at that have not ended. Heartbeats are nothing.
+
+use crate::{
+    Settings,
+    apply::Applied,
+    platform::{HEADS_BY_OWNER, PODS_BY_OWNER, Platform, Watched},
+    reconcile::{Enqueue, Observer, Watches},
+};
+use jiff::Timestamp;
+use kruise_api::{
+    broadcastjob::v1beta1::BroadcastJob,
+    node::Node,
+    pod::{Pod, status::ContainerStatus},
+};
+use kruise_core::{
+    broadcastjob::{Observed, is_finished},
+    plan::{Outcome, Plan},
+};
+use kruise_runtime::{
+    cache::{Event, Index, Kind, Store},
+    resource::ObjectKey,
+};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc};
+
+/// Jobs that have not ended, all under the key `true`.
+const ACTIVE: Index<BroadcastJob> = Index::new("active", |job, key| {
+    if !is_finished(job) && job.metadata.deletion_timestamp.is_none() {
+        key("true");
+    }
+});
+
+impl Watched for BroadcastJob {
+    fn kind(_: &Settings) -> Kind<Self> {
+        Kind::of().index(&ACTIVE)
+    }
+}
+
+pub(super) struct BroadcastJobs {
+    jobs: Store<BroadcastJob>,
+    pods: Store<Pod>,
+    nodes: Store<Node>,
+    /// When the progress of a job was last written.
+    last_written: Mutex<HashMap<ObjectKey, Timestamp>>,
+    is_scheduled: bool,
+}
+
+impl Observer for BroadcastJobs {
+    type Observed = Observed;
+
+    fn new(platform: &mut Platform) -> Self {
+        Self {
+            jobs: platform.store(),
+            pods: platform.store(),
+            nodes: platform.store(),
+            last_written: Mutex::default(),
+            is_scheduled: platform.settings().flags.rules.assign_bcj_pods_by_scheduler,
+        }
+    }
+
+    fn watches(self: &Arc<Self>) -> Watches {
+        let nodes = self.clone();
+        Watches::of(&self.jobs)
+            .owned_if(&self.pods, has_progressed)
+            .mapped(&self.nodes, move |event, enqueue| nodes.node_changed(event, enqueue))
+    }
+
+    fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
+        let job = self.jobs.get(&key.namespace, &key.name)?;
+        let uid = job.metadata.uid.clone().unwrap_or_default();
+        // Before the Pods: one that is read in between is then among them.
+        let unreadable = self.pods.unreadable_in(&key.namespace).into_iter();
+        let unreadable = unreadable.filter(|head| HEADS_BY_OWNER.matches(head, &uid)).collect();
+        let nodes = if is_finished(&job) {
+            Vec::new()
+        } else {
+            self.nodes.list()
+        };
+        Some(Observed {
+            unreadable,
+            pods: self.pods.by(&PODS_BY_OWNER, &uid),
+            nodes,
+            is_scheduled: self.is_scheduled,
+            last_written: self.last_written.lock().get(key).copied(),
+            last,
+            job,
+        })
+    }
+
+    fn applied(&self, key: &ObjectKey, plan: &Plan, _: &Applied) {
+        if plan.status.is_some() {
+            self.last_written.lock().insert(key.clone(), Timestamp::now());
+        }
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        self.last_written.lock().remove(key);
+    }
+}
+
+impl BroadcastJobs {
+    fn node_changed(&self, event: &Event<'_, Node>, enqueue: &Enqueue<'_>) {
+        let is_same = |old: &Node, new: &Node| {
+            old.places_pods_like(new)
+                && old.spec.unschedulable == new.spec.unschedulable
+                && old.status.allocatable == new.status.allocatable
+        };
+        if event.old.zip(event.new).is_some_and(|(old, new)| is_same(old, new)) {
+            return;
+        }
+        for job in self.jobs.by(&ACTIVE, "true") {
+            let key = self.jobs.name(&job);
+            enqueue.key(key.namespace, key.name);
+        }
+    }
+}
+
+/// Whether a job counts its Pod otherwise than before, or may have to move it.
+fn has_progressed(event: &Event<'_, Pod>) -> bool {
+    let Some((old, new)) = event.old.zip(event.new) else {
+        return true;
+    };
+    let restarts = |statuses: &[ContainerStatus]| -> i32 { statuses.iter().map(|status| status.restart_count).sum() };
+    let standing = |pod: &Pod| {
+        let status = &pod.status;
+        (
+            status.phase.clone(),
+            pod.metadata.is_deleting(),
+            restarts(&status.container_statuses),
+            restarts(&status.init_container_statuses),
+        )
+    };
+    standing(old) != standing(new) || old.spec != new.spec || old.metadata.labels != new.metadata.labels
+}
