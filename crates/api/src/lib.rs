@@ -48,6 +48,7 @@ pub mod daemonset;
 pub mod ephemeraljob;
 pub mod imagelistpulljob;
 pub mod imagepulljob;
+pub mod job;
 pub mod nodeimage;
 pub mod nodepodprobe;
 pub mod persistentpodstate;

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference as WholeRefer
 use kube::core::Resource;
 
 use super::{Meta, OwnerReference, PartialObject};
+use crate::job::Job;
 use crate::kind::Kind;
 use crate::node::Node;
 use crate::nodeimage::CachedNodeImage;
@@ -77,7 +78,7 @@ macro_rules! owned {
     )+};
 }
 
-owned!(CachedNodeImage ControllerRevision Node PartialObject Pod Secret);
+owned!(CachedNodeImage ControllerRevision Job Node PartialObject Pod Secret);
 
 #[cfg(test)]
 mod tests {

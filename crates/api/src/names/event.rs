@@ -90,6 +90,8 @@ pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 pub const FAILED_POD_FOUND: &str = "failed pod is found";
 /// More pods are active than wanted.
 pub const TOO_MANY_ACTIVE_PODS: &str = "TooManyActivePods";
+/// An AdvancedCronJob missed so many times that it starts nothing.
+pub const TOO_MANY_MISSED_TIMES: &str = "TooManyMissedTimes";
 /// A node has two pods of the job.
 pub const DUPLICATE_POD_ON_NODE: &str = "DuplicatePodCreatedOnSameNode";
 

@@ -1,6 +1,7 @@
 //! Jobs in a model of a cluster.
 
 mod properties;
+mod takeover;
 
 use kruise_api::broadcastjob::v1beta1::BroadcastJob;
 use kruise_api::kind::Kind as _;

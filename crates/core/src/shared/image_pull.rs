@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::image_name::Image;
 use super::tree::{Object, child_or_new, fill};
-use super::validate::selector;
+use super::validate::selector as well_formed;
 use crate::field_error::{FieldError, Path};
 
 /// Seconds that one attempt may take.
@@ -51,7 +51,7 @@ pub fn default_pull_policy(spec: &mut Object) {
 /// Everything that is wrong with the rules.
 pub fn validate(rules: &Rules<'_>) -> Vec<FieldError> {
     let spec = Path::new("spec");
-    let mut errors = choice(rules, &spec);
+    let mut errors = validate_choice(rules.selector, rules.pod_selector, &spec);
     if let Some(parallelism) = rules.parallelism
         && let Err(detail) = whole(parallelism)
     {
@@ -85,11 +85,16 @@ pub fn validate(rules: &Rules<'_>) -> Vec<FieldError> {
     errors
 }
 
-fn choice(rules: &Rules<'_>, spec: &Path) -> Vec<FieldError> {
+/// What is wrong with the choice of nodes of a job whose spec is at `spec`.
+pub fn validate_choice(
+    selector: Option<&NodeChoice>,
+    pod_selector: Option<&LabelSelector>,
+    spec: &Path,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if let Some(choice) = rules.selector {
+    if let Some(choice) = selector {
         let at = spec.child("selector");
-        if rules.pod_selector.is_some() {
+        if pod_selector.is_some() {
             let detail = "can not set both selector and podSelector";
             errors.push(FieldError::forbidden(&spec.child("podSelector"), detail));
         }
@@ -109,7 +114,7 @@ fn choice(rules: &Rules<'_>, spec: &Path) -> Vec<FieldError> {
                 ));
             }
         }
-        if let Some(fault) = selector::fault(&labels(choice)) {
+        if let Some(fault) = well_formed::fault(&labels(choice)) {
             errors.push(FieldError::invalid(
                 &at,
                 shown(choice),
@@ -117,8 +122,8 @@ fn choice(rules: &Rules<'_>, spec: &Path) -> Vec<FieldError> {
             ));
         }
     }
-    if let Some(pods) = rules.pod_selector
-        && let Some(fault) = selector::fault(pods)
+    if let Some(pods) = pod_selector
+        && let Some(fault) = well_formed::fault(pods)
     {
         let detail = format!("invalid podSelector: {fault}");
         errors.push(FieldError::invalid(&spec.child("podSelector"), shown(pods), &detail));

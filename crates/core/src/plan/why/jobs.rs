@@ -93,7 +93,10 @@ impl fmt::Display for Jobs {
             ),
             Self::MissedTooLate { at } => write!(f, "The start at {at} was missed, and it is too late for it."),
             Self::StillRuns { jobs, due } => {
-                write!(f, "The start of {due} waits for the end of {jobs} (concurrencyPolicy Forbid).")
+                write!(
+                    f,
+                    "The start of {due} waits for the end of {jobs} (concurrencyPolicy Forbid)."
+                )
             }
             Self::FailedNotEnded { pods } => write!(
                 f,
