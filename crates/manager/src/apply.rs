@@ -218,8 +218,10 @@ impl Execution<'_> {
                 Ok(())
             }
             Action::Delete { preconditions, .. } | Action::Evict { preconditions, .. } => {
+                // What belongs to the object follows. It is the default, but for Jobs of Kubernetes.
                 let options = DeleteOptions {
                     preconditions: preconditions.clone(),
+                    propagation: Some("Background"),
                     ..DeleteOptions::default()
                 };
                 let uid = preconditions.uid.as_deref().unwrap_or_default();

@@ -6,6 +6,7 @@
 //! To add one, write a module beside [`cloneset`] with an [`Observer`] and add it to [`BUILT`]. How it is reconciled is the same for all:
 //! [`crate::reconcile`].
 
+mod advancedcronjob;
 mod broadcastjob;
 mod cloneset;
 mod containerrecreaterequest;
@@ -33,6 +34,10 @@ type Build = fn(&mut Platform, &'static Controller) -> ControllerHandle;
 
 /// The controllers that exist.
 const BUILT: &[(&str, Build)] = &[
+    (
+        controller::ADVANCED_CRON_JOB,
+        build_one::<advancedcronjob::AdvancedCronJobs>,
+    ),
     (controller::BROADCAST_JOB, build_one::<broadcastjob::BroadcastJobs>),
     (controller::CLONE_SET, build_one::<cloneset::CloneSets>),
     (

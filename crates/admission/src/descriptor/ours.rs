@@ -17,17 +17,23 @@ use kruise_runtime::cache::Stores;
 
 pub(super) const KINDS: &[Descriptor] = &[
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-advancedcronjob",
-            Some("/mutate-apps-kruise-io-v1alpha1-advancedcronjob"),
-            &[entry("madvancedcronjob.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-advancedcronjob",
-            Some("/validate-apps-kruise-io-v1alpha1-advancedcronjob"),
-            &[entry("vadvancedcronjob.kb.io", CU)],
-        )),
-        controllers: &[tuned(controller::ADVANCED_CRON_JOB, "advancedcronjob-workers")],
+        mutate: Some(Hook {
+            handler: Handler::Later(admit::mutate::<core::advancedcronjob::Submitted>),
+            ..hook(
+                "/mutate-apps-kruise-io-advancedcronjob",
+                Some("/mutate-apps-kruise-io-v1alpha1-advancedcronjob"),
+                &[entry("madvancedcronjob.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::advancedcronjob::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-advancedcronjob",
+                Some("/validate-apps-kruise-io-v1alpha1-advancedcronjob"),
+                &[entry("vadvancedcronjob.kb.io", CU)],
+            )
+        }),
+        controllers: &[built(tuned(controller::ADVANCED_CRON_JOB, "advancedcronjob-workers"))],
         ..kind(&advancedcronjob::KIND)
     },
     Descriptor {
@@ -147,6 +153,15 @@ pub(super) const KINDS: &[Descriptor] = &[
             gates: &[&[Gate::KruiseDaemon], &[Gate::ImagePullJobGate]],
             ..built(fixed(controller::IMAGE_LIST_PULL_JOB, 3))
         }],
+        // They are started by the clock, too.
+        grants: &[
+            needed(
+                grant("", ALL),
+                NeededBy::Controllers(&[controller::IMAGE_LIST_PULL_JOB, controller::ADVANCED_CRON_JOB]),
+            ),
+            grant("/status", CHANGE),
+            grant("/finalizers", UPDATE),
+        ],
         ..kind(&imagelistpulljob::KIND)
     },
     Descriptor {

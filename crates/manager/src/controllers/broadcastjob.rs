@@ -33,9 +33,17 @@ const ACTIVE: Index<BroadcastJob> = Index::new("active", |job, key| {
     }
 });
 
+/// Jobs by the UID of the owner that manages them.
+pub(super) const BROADCAST_JOBS_BY_OWNER: Index<BroadcastJob> = Index::new("owner", |job, key| {
+    let owners = job.metadata.owner_references.iter().flatten();
+    for owner in owners.filter(|owner| owner.controller == Some(true)) {
+        key(&owner.uid);
+    }
+});
+
 impl Watched for BroadcastJob {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::of().index(&ACTIVE)
+        Kind::of().index(&ACTIVE).index(&BROADCAST_JOBS_BY_OWNER)
     }
 }
 

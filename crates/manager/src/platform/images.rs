@@ -58,9 +58,17 @@ impl Watched for ImagePullJob {
     }
 }
 
+/// Lists by the UID of the owner that manages them.
+pub const LISTS_BY_OWNER: Index<ImageListPullJob> = Index::new("owner", |list, key| {
+    let owners = list.metadata.owner_references.iter().flatten();
+    for owner in owners.filter(|owner| owner.controller == Some(true)) {
+        key(&owner.uid);
+    }
+});
+
 impl Watched for ImageListPullJob {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::of()
+        Kind::of().index(&LISTS_BY_OWNER)
     }
 }
 

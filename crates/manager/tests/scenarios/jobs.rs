@@ -3,6 +3,7 @@
 mod broadcast;
 mod broadcast_bad_input;
 mod broadcast_end;
+mod cron;
 mod examples;
 
 use kruise_testkit::{
@@ -19,6 +20,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         broadcast::all(),
         broadcast_bad_input::all(),
         broadcast_end::all(),
+        cron::all(),
         examples::all(),
     ]
     .into_iter()
