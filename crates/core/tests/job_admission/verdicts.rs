@@ -39,7 +39,7 @@ fn essence(says: &str) -> (String, String) {
     let end = says
         .chars()
         .rev()
-        .take(30)
+        .take(20)
         .collect::<Vec<_>>()
         .into_iter()
         .rev()
