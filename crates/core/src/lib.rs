@@ -22,6 +22,7 @@ pub mod pod_template;
 pub mod podunavailablebudget;
 pub mod resourcedistribution;
 pub mod shared;
+pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod statefulset;
 pub mod uniteddeployment;

@@ -18,6 +18,7 @@ mod nodeimage;
 mod pod_readiness;
 mod pods;
 mod podunavailablebudget;
+mod sidecar_terminator;
 
 use crate::{
     platform::Platform,
@@ -59,6 +60,8 @@ const BUILT: &[(&str, Build)] = &[
     (
         controller::POD_UNAVAILABLE_BUDGET,
         build_one::<podunavailablebudget::PodUnavailableBudgets>,
+        controller::SIDECAR_TERMINATOR,
+        build_one::<sidecar_terminator::SidecarTerminator>,
     ),
 ];
 

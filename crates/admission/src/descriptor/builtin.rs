@@ -48,7 +48,10 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             built(fixed(controller::CONTAINER_LAUNCH_PRIORITY, 4)),
             Controller {
                 gates: &[&[Gate::SidecarTerminator]],
-                ..limited(tuned(controller::SIDECAR_TERMINATOR, "sidecarterminator-workers"))
+                ..built(limited(tuned(
+                    controller::SIDECAR_TERMINATOR,
+                    "sidecarterminator-workers",
+                )))
             },
         ],
         grants: &[
@@ -165,6 +168,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
                 controller::DAEMON_SET,
                 controller::IMAGE_PULL_JOB,
                 controller::NODE_IMAGE,
+                controller::SIDECAR_TERMINATOR,
             ]),
         )],
     ),
