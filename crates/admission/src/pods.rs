@@ -1,5 +1,9 @@
 //! Pods on their way into the cluster.
 
+mod index;
+
+pub use index::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD};
+
 use crate::{Context, Request, Verdict};
 use kruise_core::pod::{self, Env};
 

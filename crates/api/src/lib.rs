@@ -25,6 +25,7 @@ pub mod configuration;
 pub mod gates;
 pub mod merge_patch;
 pub mod names;
+pub mod namespace;
 pub mod node;
 pub mod pod;
 pub mod raw;

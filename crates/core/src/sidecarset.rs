@@ -3,3 +3,4 @@
 pub mod convert;
 pub mod expression;
 pub mod hash;
+pub mod select;

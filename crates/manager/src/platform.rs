@@ -4,6 +4,7 @@
 
 mod context;
 mod images;
+mod sidecars;
 mod watched;
 mod workloads;
 

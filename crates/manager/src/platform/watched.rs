@@ -2,6 +2,7 @@
 
 use super::images::PODS_BY_NAMESPACE;
 use crate::Settings;
+use kruise_admission::REVISIONS_BY_SIDECAR_SET;
 use kruise_api::{
     cloneset::v1beta1::CloneSet, meta::PartialObject, pod::Pod, resource::Resource, revision::ControllerRevision,
 };
@@ -51,7 +52,9 @@ pub const REVISIONS_BY_NAMESPACE: Index<ControllerRevision> =
 
 impl Watched for ControllerRevision {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::of().index(&REVISIONS_BY_NAMESPACE)
+        Kind::of()
+            .index(&REVISIONS_BY_NAMESPACE)
+            .index(&REVISIONS_BY_SIDECAR_SET)
     }
 }
 

@@ -1,0 +1,15 @@
+//! What the objects that steps read are found by. Whoever watches them declares these indexes.
+
+use kruise_api::{names::label, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet};
+use kruise_core::sidecarset::select;
+use kruise_runtime::cache::Index;
+
+/// SidecarSets by what their Pods have in common: a label, and the namespace where they name one. [`select::lookup_keys`] has the keys of a Pod.
+pub const SETS_BY_POD: Index<SidecarSet> = Index::new("pod", select::index_keys);
+
+/// ControllerRevisions by the SidecarSet they belong to.
+pub const REVISIONS_BY_SIDECAR_SET: Index<ControllerRevision> = Index::new("sidecarSet", |revision, key| {
+    if let Some(set) = revision.metadata.label(label::SIDECAR_SET_NAME) {
+        key(set);
+    }
+});
