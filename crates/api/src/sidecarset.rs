@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::registry::{Column, Conversion, KindInfo, VersionInfo};
 use crate::shared::IntOrPercent;
+use crate::shared::conditions::Condition;
 use crate::shared::scatter::ScatterTerm;
 use crate::shared::update_priority::UpdatePriorityStrategy;
 
@@ -122,5 +123,9 @@ api! {
         latest_revision: String,
         /// Times a revision's name was already taken by another content.
         collision_count: Option<i32>,
+        /// Pods that should have the containers and do not, because nobody answered when they were made.
+        pods_without_sidecars: i32,
+        /// `PodsWithoutSidecars` names the first of them.
+        conditions: Vec<Condition>,
     }
 }

@@ -73,6 +73,8 @@ pub const SIDECAR_VERSION_ALT_PREFIX: &str = "versionalt.sidecarset.kruise.io/";
 pub const SIDECAR_SET_CANARY: &str = "apps.kruise.io/sidecarset-canary";
 /// Name of the SidecarSet that a canary is the canary of.
 pub const SIDECAR_SET_BASE: &str = "apps.kruise.io/sidecarset-base";
+/// `true` on a SidecarSet: Pods that lack its containers are evicted, so that they are made again.
+pub const SIDECAR_SET_EVICT: &str = "apps.kruise.io/sidecarset-evict-uninjected-pods";
 
 // Workloads.
 

@@ -35,6 +35,12 @@ pub mod not_ready {
     pub const CONTAINER_RECREATE: &str = "ContainerRecreateRequest";
 }
 
+/// Conditions of SidecarSets.
+pub mod sidecar_set {
+    /// Pods should have the containers of the set and do not; the message names the first of them.
+    pub const PODS_WITHOUT_SIDECARS: &str = "PodsWithoutSidecars";
+}
+
 /// Conditions of CloneSets.
 pub mod clone_set {
     /// Creating or deleting pods failed.

@@ -5,15 +5,11 @@
 //! restartable init containers), young. What the user says about priorities goes over that, then Pods with certain
 //! labels are scattered, and Pods that wait for their `inPlaceUpdate` hook already stay in front.
 
-use std::cmp::Ordering;
-
 use kruise_api::cloneset::v1beta1::RollingUpdate;
-use kruise_api::pod::Pod;
 
-use crate::shared::availability::READY;
 use crate::shared::lifecycle::State;
 use crate::shared::membership::Member;
-use crate::shared::pod_rank::{later_or_unknown, placement, restarts, sidecar_restarts};
+use crate::shared::pod_rank::cmp_for_update;
 use crate::shared::update_order::{by_priority, scattered};
 
 /// The candidates in the order in which they are updated; `all` are all Pods of the set.
@@ -38,31 +34,11 @@ fn label<'m>(member: &'m &Member<'_>, key: &str) -> Option<&'m str> {
     member.pod.metadata.label(key)
 }
 
-/// The Pod whose update harms least comes first.
-fn cmp_for_update(one: &Pod, other: &Pod) -> Ordering {
-    let (ready, other_ready) = (one.status.is_true(READY), other.status.is_true(READY));
-    let since = |pod: &Pod| pod.status.condition(READY).and_then(|ready| ready.last_transition_time);
-    let by_time = || {
-        if ready && other_ready {
-            later_or_unknown(since(one), since(other))
-        } else {
-            Ordering::Equal
-        }
-    };
-    placement(one)
-        .cmp(&placement(other))
-        .then(ready.cmp(&other_ready))
-        .then_with(by_time)
-        .then_with(|| restarts(other).cmp(&restarts(one)))
-        .then_with(|| sidecar_restarts(other).cmp(&sidecar_restarts(one)))
-        .then_with(|| later_or_unknown(one.metadata.creation_timestamp, other.metadata.creation_timestamp))
-        .then_with(|| one.metadata.name.cmp(&other.metadata.name))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use kruise_api::pod::Pod;
     use serde_json::json;
 
     use super::*;

@@ -7,6 +7,8 @@ use kruise_api::names::annotation;
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::PodPhase;
 
+use super::availability::READY;
+
 /// Whether the Pod has a node, then its phase: `Pending`, `Unknown`, `Running`. The least useful Pod comes first.
 pub fn placement(pod: &Pod) -> (bool, u8) {
     let phase = match pod.status.phase {
@@ -34,6 +36,28 @@ pub fn sidecar_restarts(pod: &Pod) -> i32 {
     let statuses = &pod.status.init_container_statuses;
     let restarts = sidecars.filter_map(|container| statuses.iter().find(|status| status.name == container.name));
     restarts.map(|status| status.restart_count).max().unwrap_or(0)
+}
+
+/// The Pod whose update harms least comes first: without a node, then by phase, not ready, only recently ready, restarted often (first regular containers, then
+/// restartable init containers), young.
+pub fn cmp_for_update(one: &Pod, other: &Pod) -> Ordering {
+    let (ready, other_ready) = (one.status.is_true(READY), other.status.is_true(READY));
+    let since = |pod: &Pod| pod.status.condition(READY).and_then(|ready| ready.last_transition_time);
+    let by_time = || {
+        if ready && other_ready {
+            later_or_unknown(since(one), since(other))
+        } else {
+            Ordering::Equal
+        }
+    };
+    placement(one)
+        .cmp(&placement(other))
+        .then(ready.cmp(&other_ready))
+        .then_with(by_time)
+        .then_with(|| restarts(other).cmp(&restarts(one)))
+        .then_with(|| sidecar_restarts(other).cmp(&sidecar_restarts(one)))
+        .then_with(|| later_or_unknown(one.metadata.creation_timestamp, other.metadata.creation_timestamp))
+        .then_with(|| one.metadata.name.cmp(&other.metadata.name))
 }
 
 /// The later time first, an unknown one before all.

@@ -52,6 +52,11 @@ pub enum Pods {
         /// The Pods.
         pods: PodNames,
     },
+    /// Pods should have containers of a SidecarSet and do not, because nobody answered when they were made.
+    WithoutSidecars {
+        /// The Pods.
+        pods: PodNames,
+    },
 }
 
 impl fmt::Display for Pods {
@@ -73,6 +78,9 @@ impl fmt::Display for Pods {
             Self::Unreadable { pods, message } => write!(f, "Not worked on, because of {message}: {pods}."),
             Self::PodsUnreadable { pods } => {
                 write!(f, "No Pod is created or deleted while these cannot be read: {pods}.")
+            }
+            Self::WithoutSidecars { pods } => {
+                write!(f, "Made while nobody answered, and without their sidecars: {pods}.")
             }
         }
     }

@@ -73,7 +73,7 @@ fn read_form(text: &'static str) -> Form {
 }
 
 /// A value as the type of this name writes it, with keys sorted.
-pub(super) fn normal(type_name: &str, value: &Value) -> Value {
+pub(crate) fn normal(type_name: &str, value: &Value) -> Value {
     Value::Object(written(type_name, value).into_iter().collect())
 }
 

@@ -1,0 +1,224 @@
+//! The Pods that a set manages, and where each of them stands.
+//!
+//! A Pod is managed when the set selects it and its namespace, it has not ended and is not on its way out, it says that the set was injected, and it has every container
+//! of the set by name; a container that is updated hot is there twice. Init containers are not asked for.
+//!
+//! - *Updated*: the Pod says that it is at the hash of the set. Nothing else counts; an image that somebody changed by hand is not noticed.
+//! - *Consistent*: its containers run what its spec names ([`is_consistent`]).
+//! - *Ready*: it runs and is ready, and of each pair that is updated hot the spare has the empty image again.
+
+use std::collections::BTreeMap;
+
+use kruise_api::names::{annotation, pattern};
+use kruise_api::pod::Pod;
+use kruise_api::pod::status::PodPhase;
+use kruise_api::sidecarset::container::{SidecarContainer, UpgradeType};
+use kruise_api::sidecarset::v1beta1::SidecarSet;
+use serde_json::Value;
+
+use super::consistency::is_consistent;
+use super::hash::Hashes;
+use super::hot_upgrade::Pair;
+use super::observed::Observed;
+use super::records::{self, Records, UpdateState};
+use super::select::{selects_namespace, selects_pod};
+use crate::plan::Env;
+use crate::shared::availability::{READY, is_active};
+
+/// One look at a SidecarSet.
+pub(super) struct Snapshot<'a> {
+    pub(super) observed: &'a Observed,
+    pub(super) set: &'a SidecarSet,
+    pub(super) name: &'a str,
+    pub(super) env: &'a Env,
+    pub(super) hashes: Hashes,
+    /// Its containers.
+    pub(super) sidecars: Vec<Sidecar<'a>>,
+    /// The Pods that it manages, by namespace and name.
+    pub(super) members: Vec<Member<'a>>,
+}
+
+/// A container of the set.
+pub(super) struct Sidecar<'a> {
+    pub(super) name: &'a str,
+    pub(super) image: &'a str,
+    /// The two containers that it is in Pods, when it is updated hot.
+    pub(super) pair: Option<Pair<'a>>,
+}
+
+impl<'a> Sidecar<'a> {
+    pub(super) fn of(container: &'a SidecarContainer) -> Self {
+        let strategy = &container.policy.upgrade_strategy;
+        let is_hot = strategy.upgrade_type == UpgradeType::HotUpgrade;
+        Self {
+            name: container.name(),
+            image: container.image(),
+            pair: is_hot.then(|| Pair {
+                names: pattern::hot_upgrade_containers(container.name()),
+                empty_image: &strategy.hot_upgrade_empty_image,
+            }),
+        }
+    }
+
+    /// The names of its containers in Pods.
+    pub(super) fn container_names(&self) -> impl Iterator<Item = &str> {
+        let pair = self.pair.iter().flat_map(|pair| pair.names.iter().map(String::as_str));
+        pair.chain(self.pair.is_none().then_some(self.name))
+    }
+
+    pub(super) fn has(&self, container: &str) -> bool {
+        self.container_names().any(|name| name == container)
+    }
+}
+
+/// A Pod that the set manages.
+#[expect(clippy::struct_excessive_bools, reason = "they are asked for one by one")]
+pub(super) struct Member<'a> {
+    pub(super) pod: &'a Pod,
+    /// What it says about its sets; why that cannot be read.
+    pub(super) records: Result<Records, String>,
+    /// What ran before updates, by set.
+    pub(super) states: Result<BTreeMap<String, UpdateState>, String>,
+    /// Which container works now, by sidecar that is updated hot.
+    pub(super) working: BTreeMap<String, String>,
+    pub(super) is_updated: bool,
+    /// Nothing but images differs.
+    pub(super) is_upgradable: bool,
+    pub(super) is_consistent: bool,
+    pub(super) is_ready: bool,
+}
+
+impl Member<'_> {
+    /// `namespace/name`.
+    pub(super) fn name(&self) -> String {
+        full_name(self.pod)
+    }
+
+    /// Whether these containers run what the spec names.
+    pub(super) fn runs(&self, set: &str, names: impl Fn(&str) -> bool) -> bool {
+        let state = self.states.as_ref().map(|states| states.get(set)).map_err(|_| ());
+        is_consistent(self.pod, state, names)
+    }
+
+    pub(super) fn image(&self, container: &str) -> &str {
+        let mut containers = self.pod.spec.template.containers.iter();
+        containers
+            .find(|known| known.name == container)
+            .map_or("", |known| &*known.image)
+    }
+
+    pub(super) fn is_container_ready(&self, container: &str) -> bool {
+        let mut statuses = self.pod.status.container_statuses.iter();
+        statuses.any(|status| status.name == container && status.ready)
+    }
+
+    pub(super) fn image_id(&self, container: &str) -> String {
+        let mut statuses = self.pod.status.container_statuses.iter();
+        let status = statuses.find(|status| status.name == container);
+        status.map(|status| status.image_id.to_string()).unwrap_or_default()
+    }
+}
+
+/// `namespace/name`.
+pub(super) fn full_name(pod: &Pod) -> String {
+    format!("{}/{}", pod.metadata.namespace, pod.metadata.name)
+}
+
+/// Running and ready, by what the kubelet says.
+pub(super) fn is_running_and_ready(pod: &Pod) -> bool {
+    pod.status.phase == PodPhase::Running && pod.status.is_true(READY) && !pod.metadata.is_deleting()
+}
+
+/// The hashes of a set, as admission wrote them; computed where it did not.
+pub fn hashes(set: &SidecarSet) -> Hashes {
+    let written = |key: &str| {
+        let annotations = set.metadata.annotations.as_ref()?;
+        annotations.get(key).filter(|hash| !hash.is_empty()).cloned()
+    };
+    let both = written(annotation::SIDECAR_SET_HASH).zip(written(annotation::SIDECAR_SET_HASH_WITHOUT_IMAGE));
+    if let Some((hash, without_image)) = both {
+        return Hashes { hash, without_image };
+    }
+    Hashes::of(&values(&set.spec.containers), &values(&set.spec.init_containers))
+}
+
+/// Containers as JSON.
+pub(super) fn values(containers: &[SidecarContainer]) -> Vec<Value> {
+    let value = |container: &SidecarContainer| serde_json::to_value(container).unwrap_or_default();
+    containers.iter().map(value).collect()
+}
+
+impl<'a> Snapshot<'a> {
+    pub(super) fn of(observed: &'a Observed, env: &'a Env) -> Self {
+        let set = &*observed.set;
+        let mut this = Self {
+            observed,
+            set,
+            name: set.metadata.name.as_deref().unwrap_or_default(),
+            env,
+            hashes: hashes(set),
+            sidecars: set.spec.containers.iter().map(Sidecar::of).collect(),
+            members: Vec::new(),
+        };
+        let mut pods: Vec<&Pod> = observed
+            .pods
+            .iter()
+            .map(|pod| &**pod)
+            .filter(|pod| this.manages(pod))
+            .collect();
+        pods.sort_by(|one, other| {
+            let key = |pod: &'a Pod| (&*pod.metadata.namespace, &*pod.metadata.name);
+            key(one).cmp(&key(other))
+        });
+        this.members = pods.into_iter().filter_map(|pod| this.member(pod)).collect();
+        this
+    }
+
+    /// Whether the set selects a Pod into which it was injected, and which lives.
+    fn manages(&self, pod: &Pod) -> bool {
+        let namespace = &*pod.metadata.namespace;
+        let known = self.observed.namespaces.get(namespace);
+        is_active(pod)
+            && selects_pod(self.set, |key| pod.metadata.label(key))
+            && selects_namespace(self.set, namespace, |key| {
+                known.and_then(|known| known.metadata.label(key))
+            })
+            && records::injected(pod).any(|name| name == self.name)
+    }
+
+    fn member(&self, pod: &'a Pod) -> Option<Member<'a>> {
+        let containers = &pod.spec.template.containers;
+        let working = records::working_containers(pod).unwrap_or_default();
+        let has_all = self.sidecars.iter().all(|sidecar| {
+            let mut names = sidecar.container_names();
+            names.all(|name| containers.iter().any(|container| container.name == name))
+                && (sidecar.pair.is_none() || working.contains_key(sidecar.name))
+        });
+        if !has_all {
+            return None;
+        }
+        let records = Records::read(pod, annotation::SIDECAR_SET_HASH);
+        let without_image = Records::read(pod, annotation::SIDECAR_SET_HASH_WITHOUT_IMAGE);
+        let is_at = |records: &Result<Records, String>, hash: &str| {
+            records.as_ref().is_ok_and(|records| records.hash(self.name) == hash)
+        };
+        let mut member = Member {
+            pod,
+            is_updated: is_at(&records, &self.hashes.hash),
+            is_upgradable: is_at(&without_image, &self.hashes.without_image),
+            records: without_image.and(records),
+            states: records::update_states(pod),
+            working,
+            is_consistent: false,
+            is_ready: false,
+        };
+        member.is_consistent = member.runs(self.name, |name| self.sidecars.iter().any(|sidecar| sidecar.has(name)));
+        let is_reset = |pair: &Pair<'_>, name: &str| member.image(pair.spare(&member, name)) == pair.empty_image;
+        member.is_ready = is_running_and_ready(pod)
+            && self
+                .sidecars
+                .iter()
+                .all(|sidecar| sidecar.pair.as_ref().is_none_or(|pair| is_reset(pair, sidecar.name)));
+        Some(member)
+    }
+}
