@@ -19,6 +19,7 @@ mod pod_readiness;
 mod pods;
 mod podunavailablebudget;
 mod sidecar_terminator;
+mod sidecarset;
 
 use crate::{
     platform::Platform,
@@ -57,6 +58,7 @@ const BUILT: &[(&str, Build)] = &[
     (controller::IMAGE_PULL_JOB, build_one::<imagepulljob::ImagePullJobs>),
     (controller::NODE_IMAGE, build_one::<nodeimage::NodeImages>),
     (controller::POD_READINESS, build_one::<pod_readiness::PodReadiness>),
+    (controller::SIDECAR_SET, build_one::<sidecarset::SidecarSets>),
     (
         controller::POD_UNAVAILABLE_BUDGET,
         build_one::<podunavailablebudget::PodUnavailableBudgets>,

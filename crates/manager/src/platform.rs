@@ -15,6 +15,8 @@ pub use images::{
 };
 pub use watched::{HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
 pub use workloads::{Resolved, Workloads};
+pub use sidecars::{PODS_BY_SIDECAR_SET, SETS_BY_BASE};
+pub use watched::{HEADS_BY_OWNER, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
 
 use crate::Settings;
 use jiff::Timestamp;
@@ -39,7 +41,7 @@ use kruise_runtime::{
     writer::{Writer, WriterMetrics, WriterOptions},
 };
 use kube::Client;
-use prometheus::{IntCounterVec, Opts, Registry};
+use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::{collections::HashMap, fmt, sync::Arc};
 
 /// Everything that controllers share.
@@ -59,6 +61,7 @@ pub struct Platform {
     controllers: ControllerMetrics,
     expectations: ExpectationMetrics,
     leaks: IntCounterVec,
+    pods_without_sidecars: IntGaugeVec,
 }
 
 impl Platform {
@@ -100,6 +103,14 @@ impl Platform {
             &["namespace", "name"],
         )?;
         registry.register(Box::new(leaks.clone()))?;
+        let pods_without_sidecars = IntGaugeVec::new(
+            Opts::new(
+                "kruise_sidecarset_pods_without_sidecars",
+                "Pods that should have the containers of a SidecarSet and do not.",
+            ),
+            &["name"],
+        )?;
+        registry.register(Box::new(pods_without_sidecars.clone()))?;
         let platform = Self {
             settings: settings.clone(),
             server,
@@ -116,6 +127,7 @@ impl Platform {
             controllers: ControllerMetrics::new(registry)?,
             expectations: ExpectationMetrics::new(registry)?,
             leaks,
+            pods_without_sidecars,
         };
         Ok((platform, events))
     }
@@ -179,6 +191,11 @@ impl Platform {
     /// For what is read when it is needed, and not watched.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Pods that lack their sidecars, by SidecarSet.
+    pub fn pods_without_sidecars(&self) -> &IntGaugeVec {
+        &self.pods_without_sidecars
     }
 
     /// Where controllers say what they would do.

@@ -61,6 +61,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
                 grant("/ephemeralcontainers", CHANGE),
                 Controllers(&[controller::EPHEMERAL_JOB]),
             ),
+            needed(grant("/eviction", &["create"]), Controllers(&[controller::SIDECAR_SET])),
             needed(
                 grant("/resize", CHANGE),
                 Controllers(&[controller::CLONE_SET, controller::STATEFUL_SET]),

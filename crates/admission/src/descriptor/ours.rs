@@ -286,7 +286,7 @@ pub(super) const KINDS: &[Descriptor] = &[
             Some("/validate-apps-kruise-io-v1alpha1-sidecarset"),
             &[entry("vsidecarset.kb.io", CU)],
         )),
-        controllers: &[limited(tuned(controller::SIDECAR_SET, "sidecarset-workers"))],
+        controllers: &[built(limited(tuned(controller::SIDECAR_SET, "sidecarset-workers")))],
         ..kind(&sidecarset::KIND)
     },
     Descriptor {

@@ -3,12 +3,23 @@
 use super::watched::Watched;
 use crate::Settings;
 use kruise_admission::SETS_BY_POD;
-use kruise_api::{namespace::Namespace, sidecarset::v1beta1::SidecarSet};
-use kruise_runtime::cache::Kind;
+use kruise_api::{namespace::Namespace, pod::Pod, sidecarset::v1beta1::SidecarSet};
+use kruise_core::sidecarset::{records, select};
+use kruise_runtime::cache::{Index, Kind};
+
+/// Pods by the SidecarSets that were injected into them.
+pub const PODS_BY_SIDECAR_SET: Index<Pod> = Index::new("sidecarSet", |pod, key| records::injected(pod).for_each(key));
+
+/// Canary SidecarSets by their base.
+pub const SETS_BY_BASE: Index<SidecarSet> = Index::new("base", |set, key| {
+    if let Some(base) = select::canary_of(set) {
+        key(base);
+    }
+});
 
 impl Watched for SidecarSet {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::of().index(&SETS_BY_POD)
+        Kind::of().index(&SETS_BY_POD).index(&SETS_BY_BASE)
     }
 }
 

@@ -1,6 +1,7 @@
 //! How each kind is watched: which fields are kept, and by what objects are found.
 
 use super::images::PODS_BY_NAMESPACE;
+use super::sidecars::PODS_BY_SIDECAR_SET;
 use crate::Settings;
 use kruise_admission::REVISIONS_BY_SIDECAR_SET;
 use kruise_api::{
@@ -43,6 +44,7 @@ impl Watched for Pod {
             .index(&PODS_BY_NODE)
             .index(&PODS_BY_NAMESPACE)
             .index(&ORPHANS_BY_NAMESPACE)
+            .index(&PODS_BY_SIDECAR_SET)
     }
 }
 
