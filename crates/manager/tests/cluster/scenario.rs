@@ -36,7 +36,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 const DEADLINE_OF_ALL: Duration = Duration::from_mins(14);
 /// Gates that change nothing for those who do not ask for what they allow.
 const GATES: &str = "--feature-gates=CloneSetPartitionRollback=true,InPlaceWorkloadVerticalScaling=true,\
-                     PreDownloadImageForInPlaceUpdate=true";
+                     PreDownloadImageForInPlaceUpdate=true,SidecarTerminator=true";
 
 /// A test with its name.
 pub(crate) struct Scenario {

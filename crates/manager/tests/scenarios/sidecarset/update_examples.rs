@@ -1,0 +1,63 @@
+//! The examples of the docs are what they say: the API server takes them without a complaint, and the sets are looked after.
+
+use std::sync::Arc;
+use std::{fs, path::PathBuf};
+
+use k8s_openapi::api::batch::v1::Job;
+use kruise_testkit::eventually::{NotYet, eventually};
+use kube::{
+    Api, ResourceExt as _,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams, ValidationDirective,
+    },
+};
+use serde_json::Value;
+
+use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
+
+pub(crate) fn all() -> Vec<Scenario> {
+    scenarios![given_the_examples_of_updates_then_they_are_taken_and_looked_after]
+}
+
+fn example(file: &str) -> Value {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    serde_saphyr::from_str(&fs::read_to_string(folder.join(file)).unwrap()).unwrap()
+}
+
+async fn given_the_examples_of_updates_then_they_are_taken_and_looked_after(stage: Arc<Stage>) {
+    for file in ["sidecarset-update.yaml", "sidecarset-hot-upgrade.yaml"] {
+        let object: DynamicObject = serde_json::from_value(example(file)).unwrap();
+        let name = object.name_any();
+        for version in ["v1alpha1", "v1beta1"] {
+            let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", version, "SidecarSet"));
+            let sets: Api<DynamicObject> = Api::all_with(stage.client(), &kind);
+            let mut other = object.clone();
+            other.types.as_mut().unwrap().api_version = format!("apps.kruise.io/{version}");
+            // Unknown fields are mistakes here.
+            let strict = PatchParams {
+                field_manager: Some("examples".to_owned()),
+                field_validation: Some(ValidationDirective::Strict),
+                dry_run: version == "v1alpha1",
+                ..PatchParams::default()
+            };
+            let taken = sets.patch(&name, &strict, &Patch::Apply(&other)).await;
+            taken.unwrap_or_else(|error| panic!("{file} as {version}: {error}"));
+            if version == "v1alpha1" {
+                continue;
+            }
+            eventually(PATIENCE, "it has a revision", || async {
+                let status = sets.get(&name).await?.data["status"].clone();
+                let has_revision = status["latestRevision"].is_string();
+                has_revision
+                    .then_some(())
+                    .ok_or_else(|| NotYet::new(format!("{status}")))
+            })
+            .await;
+            sets.delete(&name, &DeleteParams::default()).await.unwrap();
+        }
+    }
+    let jobs: Api<Job> = stage.api();
+    let job: Job = serde_json::from_value(example("sidecar-terminator.yaml")).unwrap();
+    let params = PostParams::default();
+    jobs.create(&params, &job).await.unwrap();
+}
