@@ -24,6 +24,7 @@ fn main() -> std::process::ExitCode {
         of::status::all(),
         of::terminator::all(),
         of::update::all(),
+        of::update_examples::all(),
     ];
     cluster::scenario::run("SidecarSet", all.into_iter().flatten().collect())
 }

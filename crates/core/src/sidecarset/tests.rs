@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 mod hot_upgrade;
 mod missing;
 mod properties;
+mod takeover;
 
 fn world(pods: usize, strategy: &Value) -> World {
     let mut world = World::new(&[container("log", "log:1")], strategy);
