@@ -62,6 +62,8 @@ const BUILT: &[(&str, Build)] = &[
     (
         controller::POD_UNAVAILABLE_BUDGET,
         build_one::<podunavailablebudget::PodUnavailableBudgets>,
+    ),
+    (
         controller::SIDECAR_TERMINATOR,
         build_one::<sidecar_terminator::SidecarTerminator>,
     ),

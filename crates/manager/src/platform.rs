@@ -16,7 +16,6 @@ pub use images::{
 pub use watched::{HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
 pub use workloads::{Resolved, Workloads};
 pub use sidecars::{PODS_BY_SIDECAR_SET, SETS_BY_BASE};
-pub use watched::{HEADS_BY_OWNER, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
 
 use crate::Settings;
 use jiff::Timestamp;
