@@ -40,7 +40,7 @@ const DEADLINE: Duration = Duration::from_secs(3);
 const ATTEMPTS: u32 = 4;
 /// How long to wait after the first conflict; three times as long after each further one.
 const PAUSE: Duration = Duration::from_millis(40);
-/// So long after the API server was asked its answer is still the newest that matters to a refusal.
+/// A controller, which asks about many Pods and asks again, is refused by an answer of the API server that is no older.
 const FRESH: Duration = Duration::from_millis(300);
 /// Budgets that are remembered; those that are gone are forgotten when there are more.
 const REMEMBERED: usize = 1000;
@@ -102,7 +102,7 @@ impl Budgets {
         }
         let cached = self.0.stores.get().and_then(Stores::get::<Pod>);
         match cached.and_then(|pods| pods.get(namespace, pod)) {
-            Some(pod) => self.ask(&pod, operation, false).await,
+            Some(pod) => self.ask_within(FRESH, &pod, operation, false).await,
             None => Ok(Grant::Yes),
         }
     }
@@ -120,20 +120,26 @@ impl Budgets {
     /// # Errors
     /// When the budget cannot be read.
     pub async fn ask(&self, pod: &Pod, operation: Operation, dry_run: bool) -> Result<Grant, Error> {
+        self.ask_within(Duration::ZERO, pod, operation, dry_run).await
+    }
+
+    async fn ask_within(
+        &self,
+        fresh: Duration,
+        pod: &Pod,
+        operation: Operation,
+        dry_run: bool,
+    ) -> Result<Grant, Error> {
         let Some(name) = related::budget_of(&pod.metadata) else {
             return Ok(Grant::Yes);
         };
         if ledger::free(pod, self.0.gates).is_some() {
             return Ok(Grant::Yes);
         }
-        let namespace = &*pod.metadata.namespace;
         let mut pause = PAUSE;
         let mut last = Error::new(Class::Conflict, "the budget changes too often");
         for attempt in 0..ATTEMPTS {
-            match self
-                .try_once(namespace, name, pod, operation, dry_run, attempt > 0)
-                .await?
-            {
+            match self.try_once(fresh, pod, name, operation, dry_run, attempt > 0).await? {
                 Tried::Granted(grant) => {
                     if let Grant::No(_) = grant {
                         self.tell(pod);
@@ -151,13 +157,14 @@ impl Budgets {
 
     async fn try_once(
         &self,
-        namespace: &str,
-        name: &str,
+        fresh: Duration,
         pod: &Pod,
+        name: &str,
         operation: Operation,
         dry_run: bool,
         is_again: bool,
     ) -> Result<Tried, Error> {
+        let namespace = &*pod.metadata.namespace;
         let slot = self.slot(namespace, name);
         // Held while the budget is read and written: of those who ask about one budget each has to see what the one before wrote.
         let mut slot = slot.lock().await;
@@ -166,7 +173,7 @@ impl Budgets {
         } else {
             self.newest(&slot, namespace, name)
         };
-        let mut is_live = known.is_some() && slot.read.is_some_and(|read| read.elapsed() < FRESH);
+        let mut is_live = known.is_some() && slot.read.is_some_and(|read| read.elapsed() < fresh);
         loop {
             let budget = if let Some(budget) = known.take() {
                 budget

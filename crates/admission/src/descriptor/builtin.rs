@@ -6,7 +6,7 @@ use super::{
     Needs,
     Operation::{Create, Delete, Update},
     Reach, Resource, Scope,
-    ours::{ALL, CHANGE, READ, built, entry, fixed, grant, limited, needed, tuned},
+    ours::{ALL, CHANGE, OF_OTHER_WORKLOADS, READ, built, entry, fixed, grant, limited, needed, tuned},
 };
 use crate::{pods, protect, validate_pod};
 use kruise_api::{
@@ -266,12 +266,6 @@ pub(super) const RESOURCES: &[Descriptor] = &[
 const V1: &[&str] = &["v1"];
 const V1_V1BETA1: &[&str] = &["v1", "v1beta1"];
 const WRITE: &[&str] = &["create", "delete", "update"];
-/// Controllers that look at workloads of any kind.
-const OF_OTHER_WORKLOADS: &[&str] = &[
-    controller::PERSISTENT_POD_STATE,
-    controller::POD_UNAVAILABLE_BUDGET,
-    controller::WORKLOAD_SPREAD,
-];
 const CONFIGURE: &[&str] = &["get", "list", "patch", "update", "watch"];
 
 const fn resource(group: &'static str, versions: &'static [&'static str], plural: &'static str) -> Descriptor {

@@ -301,6 +301,13 @@ pub(super) const KINDS: &[Descriptor] = &[
             &[entry("vstatefulset.kb.io", CUD)],
         )),
         controllers: &[limited(tuned(controller::STATEFUL_SET, "statefulset-workers"))],
+        grants: &[
+            grant("", ALL),
+            grant("/status", CHANGE),
+            grant("/finalizers", UPDATE),
+            // Budgets have to know its replicas.
+            needed(grant("", READ), NeededBy::Controllers(OF_OTHER_WORKLOADS)),
+        ],
         ..kind(&statefulset::KIND)
     },
     Descriptor {
@@ -361,6 +368,12 @@ pub(super) const KINDS: &[Descriptor] = &[
     },
 ];
 
+/// Controllers that look at workloads of any kind.
+pub(super) const OF_OTHER_WORKLOADS: &[&str] = &[
+    controller::PERSISTENT_POD_STATE,
+    controller::POD_UNAVAILABLE_BUDGET,
+    controller::WORKLOAD_SPREAD,
+];
 const CU: &[Operation] = &[Create, Update];
 const CUD: &[Operation] = &[Create, Update, Delete];
 const BUDGETS: &[Gate] = &[

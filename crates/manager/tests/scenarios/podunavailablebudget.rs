@@ -190,7 +190,10 @@ async fn given_a_dry_run_then_it_is_judged_and_nothing_is_written_down(stage: Ar
     let dry = DeleteParams::default().dry_run();
     stage.pods.delete(&pods[0], &dry).await.unwrap();
     let evict = EvictParams {
-        delete_options: Some(dry.clone()),
+        post_options: PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        },
         ..EvictParams::default()
     };
     stage.pods.evict(&pods[0], &evict).await.unwrap();
