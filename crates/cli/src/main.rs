@@ -14,6 +14,7 @@ mod object;
 mod protection;
 mod pull;
 mod restart;
+mod sidecarset;
 mod text;
 
 use args::{Args, Command};

@@ -1,10 +1,72 @@
 //! Which object is meant, and what it says of itself.
 
 use anyhow::{Result, bail};
-use kruise_api::cloneset::{self, v1beta1::CloneSet};
+use kruise_api::{
+    cloneset::{self, v1beta1::CloneSet},
+    kind::Kind,
+    registry::KindInfo,
+    sidecarset,
+};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::future::Future;
+
+/// A kind whose objects can be explained.
+pub(crate) trait Explained: Kind + Sized {
+    /// It has no namespace.
+    const IS_OF_CLUSTER: bool;
+
+    fn get(client: Client, namespace: &str, name: &str) -> impl Future<Output = kube::Result<Self>>;
+
+    fn generation(&self) -> Option<i64>;
+
+    fn status(&self) -> Value;
+
+    /// How far it is, in one line.
+    fn summary(&self) -> String;
+
+    /// Returns what the status and the spec say, a sentence each.
+    fn describe(&self) -> Vec<String>;
+}
+
+/// The kinds that can be explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExplainedKind {
+    CloneSet,
+    SidecarSet,
+}
+
+impl ExplainedKind {
+    const ALL: [(Self, &'static KindInfo); 2] =
+        [(Self::CloneSet, &cloneset::KIND), (Self::SidecarSet, &sidecarset::KIND)];
+}
+
+impl Explained for CloneSet {
+    const IS_OF_CLUSTER: bool = false;
+
+    async fn get(client: Client, namespace: &str, name: &str) -> kube::Result<Self> {
+        Api::namespaced(client, namespace).get(name).await
+    }
+
+    fn generation(&self) -> Option<i64> {
+        self.metadata.generation
+    }
+
+    fn status(&self) -> Value {
+        json!(self.status)
+    }
+
+    fn summary(&self) -> String {
+        summary(self)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        describe(self)
+    }
+}
 
 /// A kind and a name, in one word or two.
-pub(crate) fn read(words: &[String]) -> Result<&str> {
+pub(crate) fn read(words: &[String]) -> Result<(ExplainedKind, &str)> {
     let (kind, name) = match words {
         [one] => match one.split_once('/') {
             Some(parts) => parts,
@@ -13,21 +75,23 @@ pub(crate) fn read(words: &[String]) -> Result<&str> {
         [kind, name] => (kind.as_str(), name.as_str()),
         _ => bail!("say a kind and a name"),
     };
-    let info = &cloneset::KIND;
     let plain = kind.to_lowercase();
     let plain = plain.split('.').next().unwrap_or_default();
-    let known = plain == info.plural || plain == info.kind.to_lowercase() || info.short_names.contains(&plain);
-    if !known {
-        bail!("{kind} cannot be explained yet; what can: {}", info.kind.to_lowercase());
-    }
+    let is_meant = |info: &KindInfo| {
+        plain == info.plural || plain == info.kind.to_lowercase() || info.short_names.contains(&plain)
+    };
+    let Some((known, _)) = ExplainedKind::ALL.into_iter().find(|(_, info)| is_meant(info)) else {
+        let all = ExplainedKind::ALL.map(|(_, info)| info.kind.to_lowercase());
+        bail!("{kind} cannot be explained yet; what can: {}", all.join(", "));
+    };
     if name.is_empty() || name.contains('/') {
         bail!("{name:?} is not a name");
     }
-    Ok(name)
+    Ok((known, name))
 }
 
 /// Returns what the status and the spec of a CloneSet say, a sentence each.
-pub(crate) fn describe(set: &CloneSet) -> Vec<String> {
+fn describe(set: &CloneSet) -> Vec<String> {
     let mut sentences = Vec::new();
     if set.metadata.deletion_timestamp.is_some() {
         sentences.push("It is being deleted.".to_owned());
@@ -91,7 +155,7 @@ pub(crate) fn describe(set: &CloneSet) -> Vec<String> {
 }
 
 /// How far it is, in one line.
-pub(crate) fn summary(set: &CloneSet) -> String {
+fn summary(set: &CloneSet) -> String {
     let Some(status) = &set.status else {
         return "no status yet".to_owned();
     };
@@ -120,13 +184,17 @@ mod tests {
             "CloneSet/web",
             "clonesets.apps.kruise.io/web",
         ] {
-            assert_eq!(read(&words(text)).unwrap(), "web", "{text}");
+            assert_eq!(read(&words(text)).unwrap(), (ExplainedKind::CloneSet, "web"), "{text}");
         }
+        assert_eq!(
+            read(&words("sidecarset/log")).unwrap(),
+            (ExplainedKind::SidecarSet, "log")
+        );
         for (text, error) in [
             ("cloneset", "say the name as well"),
             (
                 "deployment web",
-                "deployment cannot be explained yet; what can: cloneset",
+                "deployment cannot be explained yet; what can: cloneset, sidecarset",
             ),
             ("cloneset a/b", "is not a name"),
             ("cloneset/", "is not a name"),
