@@ -25,7 +25,7 @@ pub(super) enum Due {
 }
 
 /// Whether a job is due now; `last` is when the last one was.
-pub(super) fn now(cron: &AdvancedCronJob, last: Option<Timestamp>, schedule: &Schedule, now: Timestamp) -> Due {
+pub(super) fn look_up(cron: &AdvancedCronJob, last: Option<Timestamp>, schedule: &Schedule, now: Timestamp) -> Due {
     let created = cron.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let deadline = cron.spec.starting_deadline_seconds.map(SignedDuration::from_secs);
     let earliest = deadline.and_then(|deadline| now.checked_sub(deadline).ok());
