@@ -7,7 +7,7 @@ use kruise_api::broadcastjob::v1beta1::BroadcastJob;
 use kruise_api::imagelistpulljob::v1beta1::ImageListPullJob;
 use kruise_api::job::Job;
 use kruise_api::kind::Kind;
-use kruise_api::meta::Object;
+use kruise_api::meta::{CompactTimestamp, Object};
 use kruise_api::names::annotation;
 use kruise_api::names::condition::broadcast_job as condition;
 use kruise_api::pod::status::Holds;
@@ -49,7 +49,7 @@ impl Child {
             .map(|known| &*known.type_);
         Self {
             scheduled_at: scheduled_at(job.metadata.annotation(annotation::SCHEDULED_AT)),
-            started_at: job.status.start_time.map(|time| time.timestamp()),
+            started_at: job.status.start_time.map(CompactTimestamp::timestamp),
             end: end(held),
             is_deleting: job.metadata.is_deleting(),
             ..Self::named(job)
@@ -143,12 +143,10 @@ fn scheduled_at(text: Option<&str>) -> Option<Timestamp> {
     text?.parse().ok()
 }
 
-fn end<'a>(conditions: impl Iterator<Item = &'a str>) -> Option<End> {
-    conditions
-        .filter_map(|type_| match type_ {
-            condition::COMPLETE => Some(End::Complete),
-            condition::FAILED => Some(End::Failed),
-            _ => None,
-        })
-        .next()
+fn end<'a>(mut conditions: impl Iterator<Item = &'a str>) -> Option<End> {
+    conditions.find_map(|type_| match type_ {
+        condition::COMPLETE => Some(End::Complete),
+        condition::FAILED => Some(End::Failed),
+        _ => None,
+    })
 }

@@ -186,16 +186,16 @@ fn validate_list(list: &ImageListPullJobSpec, spec: &Path) -> Vec<FieldError> {
 pub fn forbidden(new: &Submitted, old: &Submitted) -> Option<FieldError> {
     let mut allowed = old.spec.clone();
     let changed = new.spec.clone();
-    allowed.schedule = changed.schedule.clone();
+    allowed.schedule.clone_from(&changed.schedule);
     allowed.concurrency_policy = changed.concurrency_policy.clone();
     allowed.successful_jobs_history_limit = changed.successful_jobs_history_limit;
     allowed.failed_jobs_history_limit = changed.failed_jobs_history_limit;
     allowed.starting_deadline_seconds = changed.starting_deadline_seconds;
     allowed.paused = changed.paused;
-    allowed.time_zone = changed.time_zone.clone();
+    allowed.time_zone.clone_from(&changed.time_zone);
     let list = &mut allowed.template.image_list_pull_job_template;
     if list.is_some() && changed.template.image_list_pull_job_template.is_some() {
-        *list = changed.template.image_list_pull_job_template.clone();
+        list.clone_from(&changed.template.image_list_pull_job_template);
     }
     let detail = "updates to advancedcronjob spec for fields other than 'imageListPullJobTemplate', 'schedule', 'concurrencyPolicy', \
                   'successfulJobsHistoryLimit', 'failedJobsHistoryLimit', 'startingDeadlineSeconds', 'timeZone' and 'paused' are forbidden";

@@ -8,7 +8,8 @@ use super::*;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
-    state: String,
+    #[serde(rename = "state")]
+    at: String,
     jobs: Vec<Value>,
     /// For another kind.
     #[expect(dead_code, reason = "the fixture is shared with AdvancedCronJobs")]
@@ -44,7 +45,7 @@ fn given_jobs_of_the_original_then_nothing_is_written() {
             assert!(
                 plan.is_idle() && plan.events.is_empty(),
                 "{} {}: {plan:#?}",
-                state.state,
+                state.at,
                 job["metadata"]["name"]
             );
             compared += 1;
