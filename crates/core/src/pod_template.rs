@@ -20,6 +20,7 @@
 
 mod image;
 mod table;
+pub mod workload;
 
 use crate::field_error::{FieldError, Path};
 use crate::shared::{

@@ -22,15 +22,7 @@ const FEW: i32 = 3;
 pub(super) fn pre_download(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     let env = snapshot.env;
     let is_on = env.gates.enabled(Gate::PreDownloadImageForInPlaceUpdate) && env.settings.image_pull_jobs;
-    if !is_on {
-        return;
-    }
-    if snapshot.revisions.are_same() {
-        predownload::clean_up(&snapshot.observed.pull_jobs, &snapshot.uid, plan);
-        return;
-    }
-    // The decision is noted on the revision, so the revision has to be there.
-    if snapshot.revisions.is_stored() {
+    if is_on && predownload::is_due(&snapshot.revisions, &snapshot.observed.pull_jobs, &snapshot.uid, plan) {
         pull(snapshot, plan);
     }
 }

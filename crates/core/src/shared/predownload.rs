@@ -9,7 +9,7 @@
 
 mod steps;
 
-pub use steps::{clean_up, pre_download};
+pub use steps::{clean_up, is_due, pre_download};
 
 use std::collections::BTreeMap;
 

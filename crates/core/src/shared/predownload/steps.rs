@@ -13,6 +13,17 @@ use serde_json::Value;
 use super::{Job, Predownload, Rollout, predownload};
 use crate::plan::{Action, Chain, Event, OnFailure, Pace, Patch, Phase, Plan, Step, Target, Write};
 use crate::shared::owner::is_controlled_by;
+use crate::shared::revision::Revisions;
+
+/// Returns whether images of a rollout can be pulled now. Without a rollout, the end of the workload's jobs is planned.
+pub fn is_due(revisions: &Revisions<'_>, jobs: &[Arc<PartialObject>], owner: &Uid, plan: &mut Plan) -> bool {
+    if revisions.are_same() {
+        clean_up(jobs, owner, plan);
+        return false;
+    }
+    // The decision is noted on the revision, so the revision has to be there.
+    revisions.is_stored()
+}
 
 /// Plans the jobs of a rollout; `known` are those that are there already. The revision has to be stored: the decision is noted on it.
 pub fn pre_download(rollout: &Rollout<'_>, known: &[Arc<PartialObject>], plan: &mut Plan) {

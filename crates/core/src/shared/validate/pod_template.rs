@@ -8,6 +8,8 @@
 
 use super::selector as well_formed;
 use crate::field_error::{FieldError, Path};
+use crate::json_patch::{Operation, diff};
+use crate::pod_template::artefacts;
 use crate::shared::selector;
 use crate::shared::tree::{Object, child_or_new};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -125,4 +127,27 @@ pub fn object(template: &PodTemplate) -> Object {
         Value::Object(template) => template,
         _ => Object::new(),
     }
+}
+
+/// Returns the first change of the Pod's spec that is not a new image of a container that is there.
+pub fn beyond_images(new: &PodTemplate, old: &PodTemplate) -> Option<String> {
+    let spec = |template: &PodTemplate| {
+        let mut template = object(template);
+        artefacts(&mut template);
+        template.remove("spec").unwrap_or_default()
+    };
+    let changes = diff(&spec(old), &spec(new));
+    changes.iter().find_map(|change| match change {
+        Operation::Replace { path, value } if value.is_string() && is_image(path) => None,
+        Operation::Replace { path, .. } => Some(format!("replace {path}")),
+        Operation::Add { path, .. } => Some(format!("add {path}")),
+        Operation::Remove { path } => Some(format!("remove {path}")),
+    })
+}
+
+fn is_image(path: &str) -> bool {
+    let index = path
+        .strip_prefix("/containers/")
+        .and_then(|rest| rest.strip_suffix("/image"));
+    index.is_some_and(|index| !index.is_empty() && index.bytes().all(|digit| digit.is_ascii_digit()))
 }
