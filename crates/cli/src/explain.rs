@@ -3,9 +3,9 @@
 use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
-    manager, object, protection,
     manager,
     object::{self, Explained, ExplainedKind},
+    protection,
     text::{Explanation, visible_lines},
 };
 use anyhow::{Context as _, Result, anyhow};
@@ -28,7 +28,6 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Compl
     if let Some(done) = protection::run(connection, args).await? {
         return Ok(done);
     }
-    let name = object::read(&args.object)?;
     match object::read(&args.object)? {
         (ExplainedKind::CloneSet, name) => explain::<CloneSet>(connection, args, name).await,
         (ExplainedKind::SidecarSet, name) => explain::<SidecarSet>(connection, args, name).await,

@@ -292,9 +292,10 @@ impl Cluster {
             })
         };
         let owner_lives = |claim: &Value| {
-            let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
+            let owners = claim["metadata"]["ownerReferences"].as_array();
             owners
-                .iter()
+                .into_iter()
+                .flatten()
                 .all(|owner| owner["kind"] != "Pod" || pods.iter().any(|pod| pod["metadata"]["uid"] == owner["uid"]))
         };
         self.objects.retain(|(kind, _), object| {
@@ -322,6 +323,13 @@ fn admit_pod(pod: &mut Value) {
     }
     let gates = gates.as_array_mut().unwrap();
     gates.push(json!({ "conditionType": KRUISE_POD_READY }));
+    if !gates.is_array() {
+        *gates = json!([]);
+    }
+    gates
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "conditionType": KRUISE_POD_READY }));
 }
 
 /// The node that the affinity of a Pod names.

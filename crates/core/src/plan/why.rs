@@ -2,6 +2,8 @@
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
 //! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), and of jobs ([`Jobs`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) with their
+//! ordinals ([`Ordinals`]) and claims ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
 //! Reasons that hold for many Pods name the first few and count the rest ([`PodNames`]), so that a plan for thousands
 //! of Pods stays readable.
@@ -12,6 +14,7 @@ mod general;
 mod images;
 mod nodes;
 mod jobs;
+mod ordinals;
 mod pods;
 mod rollout;
 
@@ -25,6 +28,7 @@ pub use general::General;
 pub use images::Images;
 pub use nodes::Nodes;
 pub use jobs::Jobs;
+pub use ordinals::{OrdinalState, Ordinals};
 pub use pods::{Hook, Pods};
 pub use rollout::Rollout;
 
@@ -40,6 +44,8 @@ pub enum Why {
     Pods(Pods),
     /// What their claims wait for.
     Claims(Claims),
+    /// What Pods with ordinals wait for.
+    Ordinals(Ordinals),
     /// What holds back the daemons.
     Images(Images),
     /// What keeps Pods away from nodes.
@@ -57,6 +63,7 @@ impl fmt::Display for Why {
             Self::Rollout(why) => fmt::Display::fmt(why, f),
             Self::Pods(why) => fmt::Display::fmt(why, f),
             Self::Claims(why) => fmt::Display::fmt(why, f),
+            Self::Ordinals(why) => fmt::Display::fmt(why, f),
             Self::Images(why) => fmt::Display::fmt(why, f),
             Self::Nodes(why) => fmt::Display::fmt(why, f),
             Self::Budgets(why) => fmt::Display::fmt(why, f),
@@ -86,6 +93,12 @@ impl From<Pods> for Why {
 impl From<Claims> for Why {
     fn from(why: Claims) -> Self {
         Self::Claims(why)
+    }
+}
+
+impl From<Ordinals> for Why {
+    fn from(why: Ordinals) -> Self {
+        Self::Ordinals(why)
     }
 }
 
@@ -155,10 +168,16 @@ impl PodNames {
 impl<'a> FromIterator<&'a str> for PodNames {
     fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
         let mut pods = Self::default();
-        for name in names {
-            pods.push(name);
-        }
+        pods.extend(names);
         pods
+    }
+}
+
+impl<'a> Extend<&'a str> for PodNames {
+    fn extend<I: IntoIterator<Item = &'a str>>(&mut self, names: I) {
+        for name in names {
+            self.push(name);
+        }
     }
 }
 

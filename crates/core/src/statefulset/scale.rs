@@ -1,0 +1,424 @@
+//! Creating and deleting Pods.
+//!
+//! First the wanted Pods, from the lowest ordinal up. With `OrderedReady` the walk ends at the first that is not available, and with it the round: what is above
+//! waits, and so do scaling in and updates. With `Parallel` it goes through all of them; `scaleStrategy.maxUnavailable` ends it (but not the round) when so many
+//! are not available.
+//!
+//! | the Pod | what is done |
+//! |---|---|
+//! | has ended | it is deleted, and made anew when it is gone |
+//! | is missing | it is made with its claims, at once or when an obstacle is gone: a claim that is about to go, or somebody else's Pod of that name |
+//! | is Pending | claims that it lacks are made |
+//! | is on its way out | it is waited for |
+//! | was about to be deleted, and is wanted again | it comes back |
+//! | does not tell its name by label | it gets the label |
+//!
+//! Then the Pods whose ordinals are not wanted (*condemned*), from the highest down: all of them with `Parallel`; with `OrderedReady` one after the other, and
+//! only while all others are available, but for the lowest Pod that is not healthy. Before a Pod goes, its claims are told whether they go with it.
+//!
+//! A Pod with anything of its `preDelete` hook on it is not deleted but waits in `PreparingDelete`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kruise_api::names::{event, label};
+use kruise_api::pod::status::PodPhase;
+use kruise_api::resource::Preconditions;
+
+use super::claims::Obstacle;
+use super::counts::ScaleBudget;
+use super::create::NewPods;
+use super::observed::NEW_PODS_PER_ROUND;
+use super::ordinals::pod_name;
+use super::snapshot::{OrdinalPod, Snapshot};
+use crate::plan::why;
+use crate::plan::{Action, Chain, Event, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target, Write};
+use crate::shared::availability::is_ready;
+use crate::shared::lifecycle::{self, State};
+use crate::shared::pod_change::{Guard, PodChange};
+use crate::shared::pod_update::change_pod;
+
+/// When a set looks again at what nobody tells it about.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What scaling has come to.
+#[derive(Debug, Default)]
+pub(super) struct Scaled<'r> {
+    /// Pods that are written.
+    pub(super) touched: BTreeSet<&'r str>,
+    /// The order does not allow any more in this round.
+    pub(super) is_over: bool,
+    /// Why a Pod cannot be made, if so.
+    pub(super) obstacle: Option<String>,
+}
+
+/// Plans what becomes of all Pods, wanted or not. `recreates` tells of a Pod whether the update is about to replace it.
+pub(super) fn scale<'r>(
+    snapshot: &'r Snapshot<'_>,
+    recreates: impl FnMut(&OrdinalPod<'_>) -> bool,
+    plan: &mut Plan,
+) -> Scaled<'r> {
+    let mut scaled = Scaled::default();
+    bring_back(snapshot, recreates, &mut scaled, plan);
+    tell_names(snapshot, &mut scaled, plan);
+    fix_claims(snapshot, plan);
+    scaled.is_over = Replicas::of(snapshot).walk(&mut scaled, plan);
+    if !scaled.is_over {
+        scaled.is_over = condemned(snapshot, &mut scaled, plan);
+    }
+    scaled
+}
+
+/// Pods that waited for their deletion and are wanted again.
+fn bring_back<'r>(
+    snapshot: &'r Snapshot<'_>,
+    mut recreates: impl FnMut(&OrdinalPod<'_>) -> bool,
+    scaled: &mut Scaled<'r>,
+    plan: &mut Plan,
+) {
+    let mut step = Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip);
+    for pod in snapshot.replicas.values() {
+        let is_held = pod.member.is_preparing_delete() && !pod.is_terminating() && !pod.has_ended();
+        if !is_held || pod.member.is_specified_delete || recreates(pod) {
+            continue;
+        }
+        let change = lifecycle::enter(pod.pod(), &State::PreparingNormal, snapshot.lifecycle(), snapshot.now());
+        step.push(change_pod(pod.pod(), change, Guard::Version, snapshot.env));
+        scaled.touched.insert(pod.name());
+    }
+    plan.push(step);
+}
+
+/// Pods that do not tell their name, as Services and users look for it.
+fn tell_names<'r>(snapshot: &'r Snapshot<'_>, scaled: &mut Scaled<'r>, plan: &mut Plan) {
+    let set = &snapshot.owner.name;
+    let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
+    let key = label::STATEFUL_SET_POD_NAME;
+    let living = snapshot
+        .replicas
+        .values()
+        .filter(|pod| !pod.is_terminating() && !pod.has_ended());
+    for pod in living.filter(|pod| pod.pod().metadata.label(key) != Some(pod.name())) {
+        let name = pod.name();
+        if !scaled.touched.insert(name) {
+            continue;
+        }
+        let mut change = PodChange {
+            seen_by_admission: true,
+            ..PodChange::default()
+        };
+        change.set_label(key, name);
+        let mut chain = change_pod(pod.pod(), change, Guard::Version, snapshot.env);
+        for write in &mut chain.writes {
+            let done = format!("update Pod {name} in StatefulSet {set} successful");
+            write.succeeded.push(Event::normal(event::SUCCESSFUL_UPDATE, done));
+            let failed = format!("update Pod {name} in StatefulSet {set} failed error");
+            write.failed = Some(Event::warning(event::FAILED_UPDATE, failed));
+        }
+        step.push(chain);
+    }
+    plan.push(step);
+}
+
+/// Claims of wanted Pods get the owners that the retention policy wants.
+fn fix_claims(snapshot: &Snapshot<'_>, plan: &mut Plan) {
+    if snapshot.claims.are_none() {
+        return;
+    }
+    let mut step = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Skip);
+    for pod in snapshot.replicas.values().filter(|pod| !pod.is_terminating()) {
+        for write in snapshot.claims.fix_owners(pod.pod(), pod.ordinal, false) {
+            step.push(Chain::of(write));
+        }
+    }
+    plan.push(step);
+}
+
+/// What the walk does after a Pod.
+enum Next {
+    /// It goes on to the next one.
+    GoOn,
+    /// It ends; the round goes on.
+    Break,
+    /// It ends, and the round with it.
+    End,
+}
+
+/// The walk over the wanted Pods.
+struct Replicas<'r, 'a> {
+    snapshot: &'r Snapshot<'a>,
+    budget: ScaleBudget,
+    new: NewPods<'r, 'a>,
+    made: usize,
+    creation: Step,
+    others: Step,
+    hooked: PodNames,
+    names_taken: PodNames,
+    terminating_claims: PodNames,
+    stale_claims: PodNames,
+}
+
+impl<'r, 'a> Replicas<'r, 'a> {
+    fn of(snapshot: &'r Snapshot<'a>) -> Self {
+        Self {
+            snapshot,
+            budget: ScaleBudget::new(&snapshot.desired),
+            new: NewPods::of(snapshot),
+            made: 0,
+            creation: Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Skip),
+            others: Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip),
+            hooked: PodNames::default(),
+            names_taken: PodNames::default(),
+            terminating_claims: PodNames::default(),
+            stale_claims: PodNames::default(),
+        }
+    }
+
+    /// Returns whether the round is over.
+    fn walk(mut self, scaled: &mut Scaled<'r>, plan: &mut Plan) -> bool {
+        let mut is_over = false;
+        let mut seen = 0;
+        for ordinal in self.snapshot.ordinals.iter() {
+            let next = match self.snapshot.replicas.get(&ordinal) {
+                Some(pod) => self.there(pod, scaled),
+                None if seen == NEW_PODS_PER_ROUND => {
+                    plan.wake(if self.made > 0 { Duration::ZERO } else { LOOK_AGAIN });
+                    Next::Break
+                }
+                None => {
+                    seen += 1;
+                    self.missing(ordinal)
+                }
+            };
+            match next {
+                Next::GoOn => continue,
+                Next::Break => {
+                    self.explain_limit(plan);
+                }
+                Next::End => {
+                    is_over = true;
+                    self.explain_order(ordinal, plan);
+                }
+            }
+            break;
+        }
+        self.finish(scaled, plan);
+        is_over
+    }
+
+    fn there(&mut self, pod: &'r OrdinalPod<'a>, scaled: &mut Scaled<'r>) -> Next {
+        if pod.has_ended() {
+            if !pod.is_terminating() {
+                let removal = removal(self.snapshot, pod);
+                self.hooked.extend(removal.held.then_some(pod.name()));
+                self.others.push(removal.chain);
+                scaled.touched.insert(pod.name());
+            }
+            return self.not_available();
+        }
+        if pod.is_terminating() {
+            return self.not_available();
+        }
+        if pod.pod().status.phase == PodPhase::Pending {
+            for write in self.snapshot.claims.create_missing(pod.ordinal, false) {
+                self.others.push(Chain::of(write));
+            }
+        }
+        let matters = self.snapshot.desired.is_ordered || self.budget.is_limited();
+        if matters && !pod.member.is_available() {
+            return self.not_available();
+        }
+        Next::GoOn
+    }
+
+    fn missing(&mut self, ordinal: i32) -> Next {
+        let name = pod_name(&self.snapshot.owner.name, ordinal);
+        if self.snapshot.observed.names_taken.contains(&name) {
+            self.names_taken.push(&name);
+            return self.not_available();
+        }
+        match self.snapshot.claims.obstacle(ordinal) {
+            Some(Obstacle::Terminating(claim)) => self.terminating_claims.push(&claim),
+            Some(Obstacle::Stale(claim)) => self.stale_claims.push(&claim),
+            None => {
+                self.made += 1;
+                let chain = self.new.with_ordinal(ordinal);
+                self.creation.push(chain);
+            }
+        }
+        self.not_available()
+    }
+
+    fn not_available(&mut self) -> Next {
+        if self.snapshot.desired.is_ordered {
+            Next::End
+        } else if self.budget.spend() {
+            Next::Break
+        } else {
+            Next::GoOn
+        }
+    }
+
+    fn explain_limit(&self, plan: &mut Plan) {
+        let missing = self.snapshot.missing() - self.made as i64;
+        if self.budget.is_limited() && missing > 0 {
+            let count = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
+            plan.because(why::Rollout::ScaleUpLimited {
+                missing: count(missing),
+                limit: 0,
+            });
+        }
+    }
+
+    /// What waits for this ordinal.
+    fn explain_order(&self, ordinal: i32, plan: &mut Plan) {
+        let snapshot = self.snapshot;
+        let set = &snapshot.owner.name;
+        let missing = snapshot.ordinals.iter().skip_while(|above| *above <= ordinal);
+        let missing = missing.filter(|above| !snapshot.replicas.contains_key(above));
+        let condemned = snapshot.condemned.keys().rev().copied();
+        let names = missing.take(NEW_PODS_PER_ROUND).chain(condemned);
+        let mut waiting = PodNames::default();
+        names.for_each(|ordinal| waiting.push(&pod_name(set, ordinal)));
+        let outdated = snapshot.replicas.values().any(|pod| !pod.member.is_updated);
+        if !waiting.is_empty() || outdated {
+            plan.because(why::Ordinals::InOrder {
+                pod: pod_name(set, ordinal),
+                state: state_of(snapshot.replicas.get(&ordinal)),
+                waiting,
+            });
+        }
+    }
+
+    fn finish(self, scaled: &mut Scaled<'_>, plan: &mut Plan) {
+        if !self.names_taken.is_empty() {
+            let message = format!("Pods of these names belong to somebody else: {}", self.names_taken);
+            let set = &self.snapshot.owner.name;
+            let text = format!("create Pods in StatefulSet {set} failed error: {message}");
+            plan.events.push(Event::warning(event::FAILED_CREATE, text));
+            plan.because(why::Ordinals::NamesOfOthers { pods: self.names_taken });
+            plan.wake(LOOK_AGAIN);
+            scaled.obstacle = Some(message);
+        }
+        if !self.terminating_claims.is_empty() {
+            scaled.obstacle = Some(format!("claims are being deleted: {}", self.terminating_claims));
+            plan.because(why::Claims::ClaimsTerminating {
+                claims: self.terminating_claims,
+            });
+            plan.wake(LOOK_AGAIN);
+        }
+        if !self.stale_claims.is_empty() {
+            plan.because(why::Claims::ClaimsStale {
+                claims: self.stale_claims,
+            });
+            plan.wake(LOOK_AGAIN);
+        }
+        explain_hooks(self.hooked, plan);
+        plan.push(self.others);
+        plan.push(self.creation);
+    }
+}
+
+/// What a Pod that others wait for is at.
+fn state_of(pod: Option<&OrdinalPod<'_>>) -> why::OrdinalState {
+    match pod {
+        None => why::OrdinalState::Missing,
+        Some(pod) if pod.is_terminating() => why::OrdinalState::Terminating,
+        Some(pod) if pod.has_ended() => why::OrdinalState::Ended,
+        Some(_) => why::OrdinalState::NotAvailable,
+    }
+}
+
+fn explain_hooks(pods: PodNames, plan: &mut Plan) {
+    if !pods.is_empty() {
+        plan.because(why::Pods::HookWaiting {
+            hook: Hook::PreDelete,
+            pods,
+        });
+    }
+}
+
+/// Deletes Pods whose ordinals are not wanted. Returns whether the round is over.
+fn condemned<'r>(snapshot: &'r Snapshot<'_>, scaled: &mut Scaled<'r>, plan: &mut Plan) -> bool {
+    let is_ordered = snapshot.desired.is_ordered;
+    let mut hooked = PodNames::default();
+    let mut fixes = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Skip);
+    let mut deletions = Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Skip);
+    let first_unhealthy = snapshot.all_pods().filter(|pod| !pod.is_healthy());
+    let first_unhealthy = first_unhealthy.map(|pod| pod.ordinal).min();
+    let mut is_over = false;
+    let mut waits_for: Option<&OrdinalPod<'_>> = None;
+    for pod in snapshot.condemned.values().rev() {
+        let mut fixed = snapshot.claims.fix_owners(pod.pod(), pod.ordinal, true);
+        let is_first = first_unhealthy == Some(pod.ordinal);
+        let has_to_wait = !is_first && !(is_ready(pod.pod()) && pod.member.is_available());
+        let waits = is_ordered && (is_over || pod.is_terminating() || has_to_wait);
+        if waits || pod.is_terminating() {
+            waits_for = waits_for.or(waits.then_some(pod));
+            is_over |= waits;
+        } else {
+            let removal = removal(snapshot, pod);
+            hooked.extend(removal.held.then_some(pod.name()));
+            if !removal.chain.writes.is_empty() {
+                is_over |= is_ordered;
+                scaled.touched.insert(pod.name());
+                let writes = fixed.drain(..).chain(removal.chain.writes);
+                deletions.push(writes.collect());
+            }
+        }
+        for write in fixed {
+            fixes.push(Chain::of(write));
+        }
+    }
+    if let Some(pod) = waits_for {
+        let below = snapshot.condemned.range(..pod.ordinal).rev();
+        plan.because(why::Ordinals::InOrder {
+            pod: pod.name().to_owned(),
+            state: state_of(Some(pod)),
+            waiting: below.map(|(_, pod)| pod.name()).collect(),
+        });
+    }
+    explain_hooks(hooked, plan);
+    plan.push(fixes);
+    plan.push(deletions);
+    is_over
+}
+
+/// How a Pod goes.
+pub(super) struct Removal {
+    /// It waits for its hook.
+    pub(super) held: bool,
+    /// The writes; perhaps none when it waits already.
+    pub(super) chain: Chain,
+}
+
+/// Deletes a Pod, or has it wait for its hook. That it is free to go, or not available anyway, was true of this version of it.
+pub(super) fn removal(snapshot: &Snapshot<'_>, pod: &OrdinalPod<'_>) -> Removal {
+    if let Some(change) = lifecycle::before_delete(pod.pod(), snapshot.lifecycle(), snapshot.now()) {
+        return Removal {
+            held: true,
+            chain: change_pod(pod.pod(), change, Guard::Version, snapshot.env),
+        };
+    }
+    let meta = &pod.pod().metadata;
+    let has_hook = snapshot.lifecycle().is_some_and(|hooks| hooks.pre_delete.is_some());
+    let preconditions = if pod.member.is_available() && !has_hook {
+        Preconditions::same(meta)
+    } else {
+        Preconditions::unchanged(meta)
+    };
+    let (set, name) = (&snapshot.owner.name, pod.name());
+    let write = Write::from(Action::delete(Target::of(pod.pod()), preconditions))
+        .then(Event::normal(
+            event::SUCCESSFUL_DELETE,
+            format!("delete Pod {name} in StatefulSet {set} successful"),
+        ))
+        .or_else(Event::warning(
+            event::FAILED_DELETE,
+            format!("delete Pod {name} in StatefulSet {set} failed error"),
+        ));
+    Removal {
+        held: false,
+        chain: Chain::of(write),
+    }
+}
