@@ -15,6 +15,7 @@ use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
     core::{ApiResource, GroupVersionKind},
+    core::ApiResource,
 };
 use serde_json::Value;
 use std::{
@@ -128,6 +129,8 @@ impl Cluster {
                 let nodes = ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
                 (Api::all_with(client, &nodes), name)
             }
+            ObjectRef::StorageClass(name) => (Api::all_with(client, &storage_classes()), name),
+            ObjectRef::DefaultStorageClass => return self.default_class().await,
         };
         if !subdomain_faults(name).is_empty() {
             // Nothing has such a name, and it would make another address of ours.
@@ -138,9 +141,38 @@ impl Cluster {
                 .map(|object| serde_json::to_value(object).map_err(|error| error.to_string()))
                 .transpose(),
             Ok(Err(error)) => Err(Error::from(error).to_string()),
-            Err(_) => Err("no answer from the API server".to_owned()),
+            Err(_) => Err(NO_ANSWER.to_owned()),
         }
     }
+
+    /// The newest of those that say they are the default, as the API server chooses.
+    async fn default_class(&self) -> Result<Option<Value>, String> {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &storage_classes());
+        let classes = match timeout(DEADLINE, api.list(&ListParams::default())).await {
+            Ok(Ok(classes)) => classes,
+            Ok(Err(error)) => return Err(Error::from(error).to_string()),
+            Err(_) => return Err(NO_ANSWER.to_owned()),
+        };
+        let is_default = |class: &DynamicObject| {
+            let annotations = class.metadata.annotations.as_ref();
+            annotations.is_some_and(|all| all.get(IS_DEFAULT_CLASS).is_some_and(|value| value == "true"))
+        };
+        let newest = classes.items.into_iter().filter(is_default).max_by(|one, other| {
+            let age = |class: &DynamicObject| class.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            age(one)
+                .cmp(&age(other))
+                .then_with(|| other.metadata.name.cmp(&one.metadata.name))
+        });
+        let json = newest.map(|class| serde_json::to_value(class).map_err(|error| error.to_string()));
+        json.transpose()
+    }
+}
+
+const NO_ANSWER: &str = "no answer from the API server";
+const IS_DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+
+fn storage_classes() -> ApiResource {
+    ApiResource::erase::<k8s_openapi::api::storage::v1::StorageClass>(&())
 }
 
 impl Cluster {

@@ -143,6 +143,9 @@ pub enum ObjectRef {
     Node(String),
     /// All objects of a kind in the namespace, as a list.
     AllOf(&'static Resource),
+    StorageClass(String),
+    /// The storage class of claims that name none.
+    DefaultStorageClass,
 }
 
 /// What was looked up.

@@ -14,11 +14,13 @@
 //! budgets hold up anything. While one of its Pods cannot be read, a set only does what keeps the others going (5) and says so: not to know a Pod is not to know
 //! that it is missing. A set that is being deleted only has its status kept.
 
+mod admit;
 mod advance;
 pub mod claims;
 pub mod convert;
 mod counts;
 mod create;
+pub mod default;
 mod explain;
 #[cfg(test)]
 mod fixtures;
@@ -32,11 +34,13 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod update;
+pub mod validate;
 #[cfg(test)]
 mod world;
 
 use std::collections::BTreeSet;
 
+pub use admit::Submitted;
 pub use observed::{Names, Observed};
 
 use crate::plan::why;

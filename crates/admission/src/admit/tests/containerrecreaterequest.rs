@@ -14,6 +14,7 @@ impl LookUp for Cluster {
                 ObjectRef::Pod(name) => pod(namespace, name),
                 ObjectRef::AllOf(_) => Ok(None),
                 ObjectRef::Node(name) => Ok((name == "node-1").then(|| json!({"metadata": {"name": name}}))),
+                ObjectRef::StorageClass(_) | ObjectRef::DefaultStorageClass => Ok(None),
             };
             (object, found)
         };
