@@ -2,7 +2,7 @@
 
 use kruise_api::gates::Gates;
 use kruise_api::read::{ReadError, from_slice};
-use kruise_api::statefulset::v1beta1::StatefulSetSpec;
+use kruise_api::statefulset::v1beta1::{ClaimUpdateType, StatefulSetSpec};
 
 use super::validate::{classes_to_look_up, validate};
 use crate::admission::{self, Admit, Env, Lookups, Needs, Refusal, Version};
@@ -23,7 +23,7 @@ impl Admit for Submitted {
             set.spec.persistent_volume_claim_retention_policy = None;
             set.spec.reserve_ordinals.clear();
             set.spec.scale_strategy = None;
-            set.spec.volume_claim_update_strategy.type_ = Default::default();
+            set.spec.volume_claim_update_strategy.type_ = ClaimUpdateType::default();
         }
         Ok(set)
     }

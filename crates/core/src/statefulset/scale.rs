@@ -33,7 +33,6 @@ use super::ordinals::pod_name;
 use super::snapshot::{OrdinalPod, Snapshot};
 use crate::plan::why;
 use crate::plan::{Action, Chain, Event, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target, Write};
-use crate::shared::availability::is_ready;
 use crate::shared::lifecycle::{self, State};
 use crate::shared::pod_change::{Guard, PodChange};
 use crate::shared::pod_update::change_pod;
@@ -351,8 +350,8 @@ fn condemned<'r>(snapshot: &'r Snapshot<'_>, scaled: &mut Scaled<'r>, plan: &mut
     for pod in snapshot.condemned.values().rev() {
         let mut fixed = snapshot.claims.fix_owners(pod.pod(), pod.ordinal, true);
         let is_first = first_unhealthy == Some(pod.ordinal);
-        let has_to_wait = !is_first && !(is_ready(pod.pod()) && pod.member.is_available());
-        let waits = is_ordered && (is_over || pod.is_terminating() || has_to_wait);
+        let may_go = is_first || pod.member.is_available();
+        let waits = is_ordered && (is_over || pod.is_terminating() || !may_go);
         if waits || pod.is_terminating() {
             waits_for = waits_for.or(waits.then_some(pod));
             is_over |= waits;

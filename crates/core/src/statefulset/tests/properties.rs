@@ -103,7 +103,7 @@ fn make(world: &mut World, change: &Change) {
         Change::NamePod(number) => {
             if let Some(name) = nth(world, number) {
                 world.edit_pod(&name, |pod| {
-                    pod["metadata"]["labels"]["apps.kruise.io/specified-delete"] = json!("true")
+                    pod["metadata"]["labels"]["apps.kruise.io/specified-delete"] = json!("true");
                 });
             }
         }
