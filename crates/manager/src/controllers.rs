@@ -20,6 +20,7 @@ mod pods;
 mod podunavailablebudget;
 mod sidecar_terminator;
 mod sidecarset;
+mod statefulset;
 
 use crate::{
     platform::Platform,
@@ -67,6 +68,7 @@ const BUILT: &[(&str, Build)] = &[
         controller::SIDECAR_TERMINATOR,
         build_one::<sidecar_terminator::SidecarTerminator>,
     ),
+    (controller::STATEFUL_SET, build_one::<statefulset::StatefulSets>),
 ];
 
 /// A controller, ready to be started when this replica leads.

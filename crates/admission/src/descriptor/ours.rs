@@ -308,6 +308,23 @@ pub(super) const KINDS: &[Descriptor] = &[
             // Budgets have to know its replicas.
             needed(grant("", READ), NeededBy::Controllers(OF_OTHER_WORKLOADS)),
         ],
+        mutate: Some(Hook {
+            handler: Handler::Later(admit::mutate::<core::statefulset::Submitted>),
+            ..hook(
+                "/mutate-apps-kruise-io-statefulset",
+                None,
+                &[entry("mstatefulset.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::statefulset::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-statefulset",
+                None,
+                &[entry("vstatefulset.kb.io", CUD)],
+            )
+        }),
+        controllers: &[built(limited(tuned(controller::STATEFUL_SET, "statefulset-workers")))],
         ..kind(&statefulset::KIND)
     },
     Descriptor {
