@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 
 pub use self::pod::{PodBuilder, pod};
 pub use self::workload::{Workload, cloneset, daemonset, deployment};
+pub use self::workload::{Workload, cloneset, deployment, statefulset};
 
 /// What all builders can do.
 pub trait Fixture: Sized {

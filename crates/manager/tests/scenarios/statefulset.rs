@@ -1,0 +1,83 @@
+//! StatefulSets, by theme.
+
+mod admission;
+mod claims;
+mod lifecycle;
+mod ordinals;
+mod update;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use kruise_testkit::builders::{Fixture as _, Workload, statefulset};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
+
+pub(crate) fn all() -> Vec<Scenario> {
+    [
+        admission::all(),
+        claims::all(),
+        lifecycle::all(),
+        ordinals::all(),
+        update::all(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// A set called `web`, whose Pods come one after another.
+fn web(replicas: i32) -> Workload {
+    statefulset("web").replicas(replicas)
+}
+
+/// The same, whose Pods come all at once.
+fn parallel(replicas: i32) -> Workload {
+    web(replicas).set("/spec/podManagementPolicy", "Parallel")
+}
+
+/// The same, updated in place.
+fn in_place(replicas: i32) -> Workload {
+    let policy = "/spec/updateStrategy/rollingUpdate/podUpdatePolicy";
+    parallel(replicas).set(policy, "InPlaceIfPossible")
+}
+
+/// The image of a Pod's first container.
+fn image(pod: &Pod) -> &str {
+    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice());
+    let first = containers.unwrap_or_default().first();
+    first.and_then(|first| first.image.as_deref()).unwrap_or_default()
+}
+
+fn state(pod: &Pod) -> &str {
+    let state = pod.labels().get("lifecycle.apps.kruise.io/state");
+    state.map(String::as_str).unwrap_or_default()
+}
+
+/// The ordinals of Pods.
+fn ordinals(pods: &BTreeMap<String, Pod>) -> Vec<i32> {
+    let mut found: Vec<i32> = pods
+        .keys()
+        .filter_map(|name| name.rsplit('-').next()?.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// The ordinals of Pods with an image.
+fn ordinals_with(pods: &BTreeMap<String, Pod>, wanted: &str) -> Vec<i32> {
+    let with = pods.iter().filter(|(_, pod)| image(pod) == wanted);
+    ordinals(&with.map(|(name, pod)| (name.clone(), pod.clone())).collect())
+}
+
+/// A change of the first container's image.
+fn to_image(image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
+}
+
+/// A change of a field below the rolling update.
+fn rolling(field: &str, value: impl Into<Value>) -> Value {
+    json!({"spec": {"updateStrategy": {"rollingUpdate": {field: value.into()}}}})
+}

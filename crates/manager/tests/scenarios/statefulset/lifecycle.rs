@@ -1,0 +1,106 @@
+//! Hooks, grace periods and the time that a Pod has to be ready.
+
+use std::sync::Arc;
+
+use kruise_testkit::builders::Fixture as _;
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use super::{Scenario, Stage, image, in_place, parallel, scenarios, state, to_image};
+
+pub(super) fn all() -> Vec<Scenario> {
+    scenarios![
+        given_a_pre_delete_hook_then_a_pod_waits_and_can_come_back,
+        given_an_update_hook_then_a_pod_goes_through_its_states,
+        given_a_rollback_while_a_pod_prepares_then_it_is_normal_again,
+        given_a_grace_period_then_the_image_follows_it,
+        given_min_ready_seconds_then_availability_lags,
+    ]
+}
+
+async fn given_a_pre_delete_hook_then_a_pod_waits_and_can_come_back(stage: Arc<Stage>) {
+    let set = parallel(2)
+        .set("/spec/lifecycle/preDelete/labelsHandler", json!({"block": "yes"}))
+        .pod(|pod| pod.label("block", "yes"));
+    let before = stage.settled(set).await;
+    stage.patch("web", json!({"spec": {"replicas": 1}})).await;
+    stage
+        .until_pod("web-1", "it waits", |pod| state(pod) == "PreparingDelete")
+        .await;
+    stage.why("web", "hookWaiting").await;
+    stage.patch("web", json!({"spec": {"replicas": 2}})).await;
+    let back = stage
+        .until_pod("web-1", "it is back", |pod| state(pod) == "Normal")
+        .await;
+    assert_eq!(back.uid(), before["web-1"].uid());
+    stage.patch("web", json!({"spec": {"replicas": 1}})).await;
+    stage
+        .until_pod("web-1", "it waits again", |pod| state(pod) == "PreparingDelete")
+        .await;
+    stage.label_pod("web-1", "block", None).await;
+    stage.gone("web-1").await;
+}
+
+async fn given_an_update_hook_then_a_pod_goes_through_its_states(stage: Arc<Stage>) {
+    let set = in_place(1)
+        .set("/spec/lifecycle/inPlaceUpdate/labelsHandler", json!({"block": "yes"}))
+        .pod(|pod| pod.label("block", "yes"));
+    stage.settled(set).await;
+    stage.patch("web", to_image("nginx:2")).await;
+    let held = stage
+        .until_pod("web-0", "it waits", |pod| state(pod) == "PreparingUpdate")
+        .await;
+    assert_ne!(image(&held), "nginx:2");
+    stage.label_pod("web-0", "block", None).await;
+    stage
+        .until_pod("web-0", "it is updated", |pod| {
+            state(pod) == "Updated" && image(pod) == "nginx:2"
+        })
+        .await;
+    stage.label_pod("web-0", "block", Some("yes")).await;
+    stage
+        .until_pod("web-0", "it is normal", |pod| state(pod) == "Normal")
+        .await;
+    stage.status("web", json!({"updatedAvailableReplicas": 1})).await;
+}
+
+async fn given_a_rollback_while_a_pod_prepares_then_it_is_normal_again(stage: Arc<Stage>) {
+    let set = in_place(1)
+        .image("nginx:1")
+        .set("/spec/lifecycle/inPlaceUpdate/labelsHandler", json!({"block": "yes"}))
+        .pod(|pod| pod.label("block", "yes"));
+    stage.settled(set).await;
+    stage.patch("web", to_image("nginx:2")).await;
+    stage
+        .until_pod("web-0", "it waits", |pod| state(pod) == "PreparingUpdate")
+        .await;
+    stage.patch("web", to_image("nginx:1")).await;
+    let back = stage
+        .until_pod("web-0", "it is normal", |pod| state(pod) == "Normal")
+        .await;
+    assert_eq!(image(&back), "nginx:1");
+}
+
+async fn given_a_grace_period_then_the_image_follows_it(stage: Arc<Stage>) {
+    let grace = "/spec/updateStrategy/rollingUpdate/inPlaceUpdateStrategy/gracePeriodSeconds";
+    stage.settled(in_place(1).image("nginx:1").set(grace, 3)).await;
+    stage.patch("web", to_image("nginx:2")).await;
+    let key = "apps.kruise.io/inplace-update-grace";
+    let held = stage
+        .until_pod("web-0", "it is in grace", |pod| pod.annotations().contains_key(key))
+        .await;
+    assert_eq!(image(&held), "nginx:1");
+    let done = stage
+        .until_pod("web-0", "the image has changed", |pod| image(pod) == "nginx:2")
+        .await;
+    assert!(!done.annotations().contains_key(key));
+    stage.status("web", json!({"updatedAvailableReplicas": 1})).await;
+}
+
+async fn given_min_ready_seconds_then_availability_lags(stage: Arc<Stage>) {
+    let set = parallel(1).set("/spec/updateStrategy/rollingUpdate/minReadySeconds", 5);
+    stage.create(set).await;
+    let status = stage.status("web", json!({"readyReplicas": 1})).await;
+    assert_eq!(status["availableReplicas"].as_i64().unwrap_or(0), 0);
+    stage.status("web", json!({"availableReplicas": 1})).await;
+}

@@ -1,0 +1,162 @@
+//! Which Pods there are, and in which order they come and go.
+
+use std::sync::Arc;
+
+use kruise_testkit::builders::Fixture as _;
+use kube::{
+    ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use super::{Scenario, Stage, ordinals, parallel, scenarios, web};
+
+pub(super) fn all() -> Vec<Scenario> {
+    scenarios![
+        given_ordered_ready_then_pods_come_one_after_another_and_go_from_the_top,
+        given_a_scale_limit_then_no_more_are_unavailable,
+        given_reserved_ordinals_then_others_take_their_place,
+        given_the_scale_subresource_then_replicas_follow_and_autoscalers_can_read,
+        given_a_failed_pod_then_it_is_replaced_under_its_name,
+        given_an_orphan_of_a_wanted_name_then_it_is_adopted,
+        given_somebody_elses_pod_then_the_others_come_and_it_is_told,
+        given_a_pod_then_it_has_the_identity_of_its_ordinal,
+    ]
+}
+
+async fn given_ordered_ready_then_pods_come_one_after_another_and_go_from_the_top(stage: Arc<Stage>) {
+    stage
+        .create(web(3).pod(|pod| pod.annotation("sim.kruise.test/ready", "never")))
+        .await;
+    stage
+        .until("web", "the first is there", |pods| ordinals(pods) == [0])
+        .await;
+    stage.why("web", "inOrder").await;
+    for ordinal in 0..3 {
+        let name = format!("web-{ordinal}");
+        stage
+            .until("web", "the next is there", |pods| pods.len() == ordinal + 1)
+            .await;
+        stage.script_pod(&name, "ready", None).await;
+    }
+    stage
+        .status("web", json!({"replicas": 3, "availableReplicas": 3}))
+        .await;
+    stage.patch("web", json!({"spec": {"replicas": 1}})).await;
+    stage.gone("web-2").await;
+    stage.gone("web-1").await;
+    let pods = stage.pods("web").await;
+    assert_eq!(ordinals(&pods), [0]);
+}
+
+async fn given_a_scale_limit_then_no_more_are_unavailable(stage: Arc<Stage>) {
+    let set = parallel(5)
+        .set("/spec/scaleStrategy/maxUnavailable", 2)
+        .pod(|pod| pod.annotation("sim.kruise.test/ready", "never"));
+    stage.create(set).await;
+    stage.until("web", "two are there", |pods| pods.len() == 2).await;
+    stage.why("web", "scaleUpLimited").await;
+    stage.script_pod("web-1", "ready", None).await;
+    let pods = stage.until("web", "one more", |pods| pods.len() == 3).await;
+    assert_eq!(ordinals(&pods), [0, 1, 2]);
+}
+
+async fn given_reserved_ordinals_then_others_take_their_place(stage: Arc<Stage>) {
+    stage.settled(parallel(3)).await;
+    stage.patch("web", json!({"spec": {"reserveOrdinals": [1]}})).await;
+    stage
+        .until("web", "1 is left out", |pods| ordinals(pods) == [0, 2, 3])
+        .await;
+    stage.patch("web", json!({"spec": {"replicas": 2}})).await;
+    stage
+        .until("web", "only two are left", |pods| ordinals(pods) == [0, 2])
+        .await;
+    stage
+        .patch("web", json!({"spec": {"replicas": 4, "reserveOrdinals": [1, "3-5"]}}))
+        .await;
+    stage
+        .until("web", "a range is left out", |pods| ordinals(pods) == [0, 2, 6, 7])
+        .await;
+}
+
+async fn given_the_scale_subresource_then_replicas_follow_and_autoscalers_can_read(stage: Arc<Stage>) {
+    stage.settled(parallel(1)).await;
+    let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    stage
+        .subjects
+        .patch_scale("web", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    stage.status("web", json!({"availableReplicas": 3})).await;
+    let scale = stage.subjects.get_scale("web").await.unwrap();
+    assert_eq!(scale.status.unwrap().selector.as_deref(), Some("app=web"));
+}
+
+async fn given_a_failed_pod_then_it_is_replaced_under_its_name(stage: Arc<Stage>) {
+    let before = stage.settled(web(2).set("/spec/scaleStrategy/maxUnavailable", 1)).await;
+    stage.script_pod("web-1", "phase", Some("Failed")).await;
+    let old = before["web-1"].uid();
+    stage
+        .until("web", "another one is there", |pods| {
+            pods.get("web-1").is_some_and(|pod| pod.uid() != old)
+        })
+        .await;
+    stage.status("web", json!({"availableReplicas": 2})).await;
+}
+
+async fn given_an_orphan_of_a_wanted_name_then_it_is_adopted(stage: Arc<Stage>) {
+    let orphan = kruise_testkit::builders::pod("web-0")
+        .label("app", "web")
+        .readiness_gate("InPlaceUpdateReady")
+        .build();
+    stage.pods.create(&PostParams::default(), &orphan).await.unwrap();
+    stage.create(parallel(2)).await;
+    let pod = stage
+        .until_pod("web-0", "it is adopted", |pod| !pod.owner_references().is_empty())
+        .await;
+    assert_eq!(pod.owner_references()[0].kind, "StatefulSet");
+    stage
+        .until("web", "the other one is made", |pods| ordinals(pods) == [0, 1])
+        .await;
+}
+
+async fn given_somebody_elses_pod_then_the_others_come_and_it_is_told(stage: Arc<Stage>) {
+    let foreign = kruise_testkit::builders::pod("web-1").label("app", "other").build();
+    stage.pods.create(&PostParams::default(), &foreign).await.unwrap();
+    stage.create(parallel(3)).await;
+    stage
+        .until("web", "the others are there", |pods| ordinals(pods) == [0, 2])
+        .await;
+    stage.condition("web", "FailedCreatePod", "True").await;
+    stage.event("web", "FailedCreate", "web-1").await;
+    stage.why("web", "namesOfOthers").await;
+    stage.delete_pod("web-1").await;
+    stage.status("web", json!({"availableReplicas": 3})).await;
+    stage
+        .condition_is("web", "FailedCreatePod", serde_json::Value::is_null)
+        .await;
+}
+
+async fn given_a_pod_then_it_has_the_identity_of_its_ordinal(stage: Arc<Stage>) {
+    let pods = stage.settled(web(1)).await;
+    let pod = &pods["web-0"];
+    let spec = pod.spec.as_ref().unwrap();
+    assert_eq!(
+        (spec.hostname.as_deref(), spec.subdomain.as_deref()),
+        (Some("web-0"), Some("web"))
+    );
+    assert_eq!(pod.labels()["statefulset.kubernetes.io/pod-name"], "web-0");
+    assert_eq!(pod.labels()["apps.kubernetes.io/pod-index"], "0");
+    let set = stage.subjects.get("web").await.unwrap();
+    assert_eq!(
+        pod.labels()["controller-revision-hash"],
+        set.data["status"]["updateRevision"].as_str().unwrap()
+    );
+    stage
+        .event(
+            "web",
+            "SuccessfulCreate",
+            "create Pod web-0 in StatefulSet web successful",
+        )
+        .await;
+}
