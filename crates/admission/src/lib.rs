@@ -46,6 +46,8 @@ use certificate_reconciler::{ApiAccess, CertificateReconciler, Progress};
 use dispatch::Dispatch;
 use kruise_api::gates::Gates;
 use kruise_runtime::{cache::Stores, writer::Writer};
+use kruise_api::{gates::Gates, names::object::SYSTEM_NAMESPACE};
+use kruise_runtime::cache::Stores;
 use kube::Client;
 use metrics::Metrics;
 use prometheus::{IntCounterVec, Registry};
@@ -69,6 +71,8 @@ pub struct Context {
     /// The budgets that Pods belong to; none where nobody keeps them.
     pub budgets: Option<Budgets>,
     client: Client,
+    /// The manager's own.
+    pub namespace: Arc<str>,
     audit: Audit,
     budget_refusals: IntCounterVec,
 }
@@ -92,6 +96,7 @@ impl Context {
             stores: Stores::default(),
             budgets: None,
             client,
+            namespace: SYSTEM_NAMESPACE.into(),
             audit: Audit {
                 log: None,
                 workloads: metrics.protected_workloads.clone(),
@@ -108,11 +113,12 @@ impl Context {
         self
     }
 
-    /// Reads the cache of the process, too.
-    fn with_stores(self, client: Client, stores: Stores) -> Self {
+    /// Reads the cache of the process, too, and what is in the manager's namespace.
+    fn with_stores(self, client: Client, stores: Stores, namespace: &str) -> Self {
         Self {
-            lookup: Arc::new(Cluster::new(client, stores.clone())),
+            lookup: Arc::new(Cluster::new(client, stores.clone()).of_manager_in(namespace)),
             stores,
+            namespace: namespace.into(),
             ..self
         }
     }
@@ -191,6 +197,11 @@ impl Admission {
         let mut context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics)
             .with_stores(client.clone(), stores);
         context.budgets = budgets;
+        let mut context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics).with_stores(
+            client.clone(),
+            stores,
+            &settings.namespace,
+        );
         if let Some(log) = audit {
             context = context.with_audit_log(log);
         }

@@ -6,6 +6,14 @@
 use crate::find_pods;
 use futures::{StreamExt as _, future::BoxFuture, stream};
 use kruise_api::{pod::Pod, resource::Resource};
+use kruise_api::{
+    names::{
+        label,
+        object::{CONFIGURATION, SYSTEM_NAMESPACE},
+    },
+    pod::Pod,
+    sidecarset::v1beta1::SidecarSet,
+};
 use kruise_core::{
     admission::{Lookups, NamedPod, Needs, ObjectRef},
     shared::validate::label::subdomain_faults,
@@ -18,6 +26,9 @@ use kube::{
     core::ApiResource,
 };
 use serde_json::Value;
+    core::ApiResource,
+};
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -29,6 +40,10 @@ use tokio::time::timeout;
 const DEADLINE: Duration = Duration::from_secs(3);
 /// Objects that are asked for at the same time.
 const AT_ONCE: usize = 16;
+/// How long all pages of a list may take together.
+const LIST_DEADLINE: Duration = Duration::from_secs(8);
+/// Objects on a page of a list.
+const PAGE: u32 = 500;
 
 /// How new has to be what is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +72,8 @@ pub trait LookUp: fmt::Debug + Send + Sync {
 pub struct Cluster {
     client: Client,
     stores: Stores,
+    /// The manager's own.
+    namespace: String,
 }
 
 impl fmt::Debug for Cluster {
@@ -99,7 +116,20 @@ impl LookUp for Cluster {
 impl Cluster {
     /// The cluster; without stores the API server alone is asked.
     pub fn new(client: Client, stores: Stores) -> Self {
-        Self { client, stores }
+        Self {
+            client,
+            stores,
+            namespace: SYSTEM_NAMESPACE.to_owned(),
+        }
+    }
+
+    /// Says which namespace is the manager's own.
+    #[must_use]
+    pub fn of_manager_in(self, namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            ..self
+        }
     }
 
     fn cached_pods(&self, namespace: &str, names: &BTreeSet<String>) -> BTreeMap<String, NamedPod> {
@@ -121,17 +151,59 @@ impl Cluster {
         let client = self.client.clone();
         let (api, name): (Api<DynamicObject>, _) = match object {
             ObjectRef::AllOf(resource) => return self.list(namespace, resource).await,
+        use k8s_openapi::api::{apps::v1 as apps, core::v1 as core};
+        let ours = &*self.namespace;
+        match object {
             ObjectRef::Pod(name) => {
-                let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
-                (Api::namespaced_with(client, namespace, &pods), name)
+                self.named(
+                    Api::namespaced_with(self.client(), namespace, &erased::<core::Pod>()),
+                    name,
+                )
+                .await
             }
             ObjectRef::Node(name) => {
-                let nodes = ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
-                (Api::all_with(client, &nodes), name)
+                self.named(Api::all_with(self.client(), &erased::<core::Node>()), name)
+                    .await
             }
             ObjectRef::StorageClass(name) => (Api::all_with(client, &storage_classes()), name),
             ObjectRef::DefaultStorageClass => return self.default_class().await,
         };
+            ObjectRef::Namespace(name) => {
+                self.named(Api::all_with(self.client(), &erased::<core::Namespace>()), name)
+                    .await
+            }
+            ObjectRef::SidecarSet(name) => {
+                self.named(Api::all_with(self.client(), &erased::<SidecarSet>()), name)
+                    .await
+            }
+            ObjectRef::SidecarSets => {
+                self.list(Api::all_with(self.client(), &erased::<SidecarSet>()), "")
+                    .await
+            }
+            ObjectRef::Revision(name) => {
+                let revisions = erased::<apps::ControllerRevision>();
+                self.named(Api::namespaced_with(self.client(), ours, &revisions), name)
+                    .await
+            }
+            ObjectRef::RevisionsOfSidecarSet(set) => {
+                let revisions = erased::<apps::ControllerRevision>();
+                let selector = format!("{}={set}", label::SIDECAR_SET_NAME);
+                self.list(Api::namespaced_with(self.client(), ours, &revisions), &selector)
+                    .await
+            }
+            ObjectRef::Configuration => {
+                let maps = erased::<core::ConfigMap>();
+                self.named(Api::namespaced_with(self.client(), ours, &maps), CONFIGURATION)
+                    .await
+            }
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    async fn named(&self, api: Api<DynamicObject>, name: &str) -> Result<Option<Value>, String> {
         if !subdomain_faults(name).is_empty() {
             // Nothing has such a name, and it would make another address of ours.
             return Ok(None);
@@ -188,6 +260,38 @@ impl Cluster {
             Err(_) => Err("no answer from the API server".to_owned()),
         }
     }
+
+    /// A list; nothing when the kind is not served.
+    async fn list(&self, api: Api<DynamicObject>, selector: &str) -> Result<Option<Value>, String> {
+        let mut items = Vec::new();
+        let read = timeout(LIST_DEADLINE, async {
+            let mut params = ListParams::default().limit(PAGE);
+            if !selector.is_empty() {
+                params = params.labels(selector);
+            }
+            loop {
+                let page = api.list(&params).await?;
+                items.extend(page.items);
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params = params.continue_token(&token),
+                    None => return Ok::<_, kube::Error>(()),
+                }
+            }
+        });
+        match read.await {
+            Ok(Ok(())) => {
+                let items = serde_json::to_value(items).map_err(|error| error.to_string())?;
+                Ok(Some(json!({"items": items})))
+            }
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
+            Ok(Err(error)) => Err(Error::from(error).to_string()),
+            Err(_) => Err("no answer from the API server".to_owned()),
+        }
+    }
+}
+
+fn erased<K: kube::Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
 }
 
 #[cfg(test)]

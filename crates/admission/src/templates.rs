@@ -205,8 +205,10 @@ fn at(error: FieldError, root: &str, path: &Path) -> FieldError {
     } else {
         "."
     };
+    let place = format!("{path}{dot}{below}");
     FieldError {
-        path: format!("{path}{dot}{below}"),
+        // A template that is the object itself has no place of its own.
+        path: place.strip_prefix('.').unwrap_or(&place).to_owned(),
         ..error
     }
 }

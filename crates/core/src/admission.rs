@@ -19,6 +19,7 @@ use kruise_api::{gates::Gates, read::ReadError, resource::Resource};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// A kind whose objects are defaulted and validated.
 pub trait Admit: Sized + Send + Sync + 'static {
@@ -146,6 +147,31 @@ pub enum ObjectRef {
     StorageClass(String),
     /// The storage class of claims that name none.
     DefaultStorageClass,
+    Namespace(String),
+    SidecarSet(String),
+    /// All SidecarSets, as a list.
+    SidecarSets,
+    /// A ControllerRevision in the manager's namespace.
+    Revision(String),
+    /// The ControllerRevisions of a SidecarSet, as a list.
+    RevisionsOfSidecarSet(String),
+    /// The ConfigMap `kruise-configuration`.
+    Configuration,
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(name) => write!(f, "Pod {name}"),
+            Self::Node(name) => write!(f, "node {name}"),
+            Self::Namespace(name) => write!(f, "namespace {name}"),
+            Self::SidecarSet(name) => write!(f, "SidecarSet {name}"),
+            Self::SidecarSets => f.write_str("the list of SidecarSets"),
+            Self::Revision(name) => write!(f, "ControllerRevision {name}"),
+            Self::RevisionsOfSidecarSet(set) => write!(f, "the list of ControllerRevisions of SidecarSet {set}"),
+            Self::Configuration => f.write_str("ConfigMap kruise-configuration"),
+        }
+    }
 }
 
 /// What was looked up.

@@ -18,10 +18,16 @@ impl Path {
         Self(name.to_owned())
     }
 
+    /// The object itself.
+    pub fn root() -> Self {
+        Self(String::new())
+    }
+
     /// A field below this one.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        Self(format!("{}.{name}", self.0))
+        let dot = if self.0.is_empty() { "" } else { "." };
+        Self(format!("{}{dot}{name}", self.0))
     }
 
     /// An item of this list.

@@ -5,6 +5,7 @@
 //! | step | for | does |
 //! |---|---|---|
 //! | readiness gate | Pods of our workloads; with gate `KruisePodReadinessGate` every Pod | adds the readiness gate `KruisePodReady` |
+//! | sidecars | Pods that SidecarSets apply to | injects containers, volumes, secrets, annotations |
 //! | launch priority | Pods whose containers have an order | holds each container until those before it are ready |
 //!
 //! The order is part of the contract: sidecars take part in the launch order only because they are injected before it.
@@ -12,21 +13,38 @@
 //!
 //! This runs for every Pod of the cluster, most of which need nothing. Therefore a Pod is not read as a whole until a step
 //! asks for that, see [`Draft`].
+//!
+//! A step of a kind is one file. What it has to know of the cluster it reads through a [`View`], to which each step adds a trait of its own. A view that does not
+//! have something yet says what is missing ([`Missing`]); the step passes that on, and is run again on the Pod as it came once that has been read from the API
+//! server. So steps stay pure, and no Pod is refused or missed because a cache was not ready. A step that has to note something elsewhere before a Pod may
+//! pass asks for it in the same way: what is missing is then the note.
 
 mod draft;
 mod launch_priority;
 mod readiness_gate;
+mod sidecars;
+mod view;
 
 pub use draft::Draft;
+pub use sidecars::SidecarSets;
+pub use view::{Empty, Missing, View};
 
 use crate::json_patch::Operation;
+use crate::sidecarset::inject::InjectError;
+use jiff::Timestamp;
 use kruise_api::gates::Gates;
+use std::fmt;
 use thiserror::Error;
 
 /// Under which circumstances a Pod is created.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Env<'a> {
     pub gates: Gates,
+    pub now: Timestamp,
+    /// At random, and different for each request.
+    pub chance: u64,
+    /// What is known of the cluster.
+    pub view: &'a dyn View,
     /// The namespace of the request; the Pod itself may leave it out.
     pub namespace: &'a str,
     /// Nothing will come of it: what a step writes elsewhere must not be written.
@@ -35,9 +53,24 @@ pub struct Env<'a> {
     pub name_suffix: &'a str,
 }
 
+impl fmt::Debug for Env<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Env")
+            .field("namespace", &self.namespace)
+            .field("dry_run", &self.dry_run)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Why a Pod cannot be judged.
 #[derive(Debug, Error)]
 pub enum PodError {
+    /// Something has to be read first; the Pod is then judged again.
+    #[error("{0} has not been read")]
+    Missing(Missing),
+    /// What SidecarSets bring cannot be injected.
+    #[error(transparent)]
+    Sidecars(#[from] InjectError),
     /// Not a Pod: the request is bad.
     #[error("the object is not a Pod: {0}")]
     Malformed(#[from] serde_json::Error),
@@ -59,14 +92,20 @@ impl PodError {
     pub fn code(&self) -> u16 {
         match self {
             Self::Malformed(_) | Self::NotAnObject => 400,
-            Self::Priority { .. } => 500,
+            Self::Missing(_) | Self::Sidecars(_) | Self::Priority { .. } => 500,
         }
+    }
+}
+
+impl From<Missing> for PodError {
+    fn from(missing: Missing) -> Self {
+        Self::Missing(missing)
     }
 }
 
 type Step = fn(&mut Draft<'_>, &Env<'_>) -> Result<(), PodError>;
 
-const STEPS: &[Step] = &[readiness_gate::add, launch_priority::add];
+const STEPS: &[Step] = &[readiness_gate::add, sidecars::add, launch_priority::add];
 
 /// Runs all steps on a new Pod, given as JSON, and tells what to change.
 pub fn mutate(pod: &str, env: &Env<'_>) -> Result<Vec<Operation>, PodError> {

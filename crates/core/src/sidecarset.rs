@@ -13,7 +13,9 @@
 
 mod condition;
 mod consistency;
+pub mod admit;
 pub mod convert;
+pub mod default;
 pub mod expression;
 pub mod hash;
 mod hot_upgrade;
@@ -130,3 +132,6 @@ fn explain_unreadable(snapshot: &Snapshot<'_>, plan: &mut Plan) {
         plan.because(why::Pods::Unreadable { pods, message });
     }
 }
+pub mod inject;
+pub mod select;
+pub mod validate;

@@ -72,6 +72,7 @@ pub async fn run_through(
     let (mut platform, events) = Platform::new(&settings, api.clone(), version, plans, leadership, &writes, &registry)?;
     leading.record_events(platform.recorder());
     configuration::watch(&mut platform, &registry)?;
+    platform.watch_for_admission();
     let handles = controllers::build(&mut platform);
     let stores = platform.stores();
     let budgets = platform.budgets().clone();

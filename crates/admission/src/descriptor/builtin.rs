@@ -14,6 +14,13 @@ use kruise_api::{
     names::component::controller,
     podunavailablebudget::{self, v1beta1::PodUnavailableBudget},
     sidecarset,
+use crate::pods;
+use kruise_api::{
+    gates::Gate,
+    names::component::controller,
+    namespace::Namespace,
+    podunavailablebudget,
+    sidecarset::{self, v1beta1::SidecarSet},
 };
 use kruise_runtime::cache::Stores;
 
@@ -25,8 +32,8 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             entries: &[entry("mpod.kb.io", &[Create])],
             live: Live::GatedAndServed(Gate::PodWebhook, &sidecarset::KIND),
             reach: Reach::Pods,
-            handler: Handler::Now(pods::mutate),
-            reads: &[],
+            handler: Handler::Later(pods::mutate),
+            reads: &[Stores::pending::<SidecarSet>, Stores::pending::<Namespace>],
         }),
         validate: Some(Hook {
             path: "/validate-pod",
@@ -113,14 +120,8 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             &[entry("vnamespace.kb.io", &[Delete])],
             Handler::Later(protect::namespace),
         )),
-        grants: &[needed(
-            grant("", READ),
-            Controllers(&[
-                controller::IMAGE_PULL_JOB,
-                controller::RESOURCE_DISTRIBUTION,
-                controller::SIDECAR_SET,
-            ]),
-        )],
+        // Whether a SidecarSet applies to a Pod goes by labels of its namespace.
+        grants: &[needed(grant("", READ), Process)],
         ..resource("", V1, "namespaces")
     },
     Descriptor {

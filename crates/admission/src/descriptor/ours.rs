@@ -287,6 +287,23 @@ pub(super) const KINDS: &[Descriptor] = &[
             &[entry("vsidecarset.kb.io", CU)],
         )),
         controllers: &[built(limited(tuned(controller::SIDECAR_SET, "sidecarset-workers")))],
+        mutate: Some(Hook {
+            handler: Handler::Later(admit::mutate::<core::sidecarset::admit::Submitted>),
+            ..hook(
+                "/mutate-apps-kruise-io-sidecarset",
+                Some("/mutate-apps-kruise-io-v1alpha1-sidecarset"),
+                &[entry("msidecarset.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::sidecarset::admit::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-sidecarset",
+                Some("/validate-apps-kruise-io-v1alpha1-sidecarset"),
+                &[entry("vsidecarset.kb.io", CU)],
+            )
+        }),
+        controllers: &[limited(tuned(controller::SIDECAR_SET, "sidecarset-workers"))],
         ..kind(&sidecarset::KIND)
     },
     Descriptor {

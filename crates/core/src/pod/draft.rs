@@ -4,8 +4,11 @@ use super::PodError;
 use crate::json_patch::{self, Operation, diff};
 use kruise_api::meta::group_of;
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
 
 /// A Pod that is being changed.
 ///
@@ -32,6 +35,8 @@ pub struct Head<'a> {
     metadata: Option<Metadata<'a>>,
     #[serde(borrow, default)]
     spec: Option<Spec<'a>>,
+    #[serde(borrow, default)]
+    status: Option<Status<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -39,7 +44,55 @@ pub struct Head<'a> {
 struct Metadata<'a> {
     #[serde(borrow, default)]
     owner_references: Option<Vec<Owner<'a>>>,
+    #[serde(borrow, default)]
+    namespace: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    deletion_timestamp: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    labels: Labels<'a>,
 }
+
+#[derive(Debug, Default, Deserialize)]
+struct Status<'a> {
+    #[serde(borrow, default)]
+    phase: Option<Cow<'a, str>>,
+}
+
+/// Labels in the order in which they came.
+#[derive(Debug, Default)]
+struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Labels<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_unit<E>(self) -> Result<Labels<'de>, E> {
+                Ok(Labels::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels<'de>, A::Error> {
+                let mut labels = Vec::with_capacity(8);
+                while let Some((Borrowed(key), Borrowed(value))) = map.next_entry()? {
+                    labels.push((key, value));
+                }
+                Ok(Labels(labels))
+            }
+        }
+
+        from.deserialize_any(Pairs)
+    }
+}
+
+/// A text that is not copied where it can be left where it is.
+#[derive(Deserialize)]
+struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -72,6 +125,22 @@ impl Head<'_> {
         Some(group_of(&controller.api_version))
     }
 
+    /// The namespace that the Pod itself names.
+    pub fn namespace(&self) -> Option<&str> {
+        let namespace = self.metadata.as_ref()?.namespace.as_deref();
+        namespace.filter(|name| !name.is_empty())
+    }
+
+    /// Whether the Pod has ended, or is on its way out.
+    pub fn is_over(&self) -> bool {
+        let phase = self.status.as_ref().and_then(|status| status.phase.as_deref());
+        let deleted = self
+            .metadata
+            .as_ref()
+            .and_then(|metadata| metadata.deletion_timestamp.as_ref());
+        matches!(phase, Some("Succeeded" | "Failed")) || deleted.is_some()
+    }
+
     /// Condition types of the readiness gates. `None` when there is no spec that could have some.
     pub fn readiness_gates(&self) -> Option<Vec<&str>> {
         let gates = self.spec.as_ref()?.readiness_gates.iter().flatten();
@@ -99,12 +168,25 @@ impl<'a> Draft<'a> {
         &self.head
     }
 
+    /// The labels as they are now, by key; what is said twice counts once.
+    pub fn labels(&self) -> BTreeMap<&str, &str> {
+        if let Some(whole) = &self.whole {
+            let labels = whole.now.get("metadata").and_then(|metadata| metadata.get("labels"));
+            let labels = labels.and_then(Value::as_object).into_iter().flatten();
+            return labels
+                .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+                .collect();
+        }
+        let labels = self.head.metadata.iter().flat_map(|metadata| &metadata.labels.0);
+        labels.map(|(key, value)| (&**key, &**value)).collect()
+    }
+
     /// False when the Pod certainly has no such name in it. A quick look, for steps that most Pods have no use for.
     pub fn may_mention(&self, name: &str) -> bool {
         self.whole.is_some() || self.text.contains(name)
     }
 
-    /// Makes a change that needs no look at the rest of the Pod.
+    /// Makes a change that needs no look at the rest of the Pod. Labels are changed in [`Draft::whole`] only, where the steps behind see them.
     pub fn change(&mut self, change: Operation) {
         if let Some(whole) = &mut self.whole {
             json_patch::apply(&mut whole.now, &change);

@@ -113,6 +113,9 @@ mod tests {
     fn created(pod: &Value) -> Result<Value, PodError> {
         let env = Env {
             gates: Gates::default(),
+            now: jiff::Timestamp::UNIX_EPOCH,
+            chance: 0,
+            view: &crate::pod::Empty,
             namespace: "default",
             dry_run: false,
             name_suffix: "x7k2p",

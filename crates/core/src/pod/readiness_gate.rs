@@ -51,6 +51,9 @@ mod tests {
     fn env(gates: Gates) -> Env<'static> {
         Env {
             gates,
+            now: jiff::Timestamp::UNIX_EPOCH,
+            chance: 0,
+            view: &crate::pod::Empty,
             namespace: "default",
             dry_run: false,
             name_suffix: "",

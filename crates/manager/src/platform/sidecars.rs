@@ -1,6 +1,6 @@
 //! How SidecarSets, and what decides whether they apply to a Pod, are watched.
 
-use super::watched::Watched;
+use super::{Platform, watched::Watched};
 use crate::Settings;
 use kruise_admission::SETS_BY_POD;
 use kruise_api::{namespace::Namespace, pod::Pod, sidecarset::v1beta1::SidecarSet};
@@ -16,6 +16,8 @@ pub const SETS_BY_BASE: Index<SidecarSet> = Index::new("base", |set, key| {
         key(base);
     }
 });
+use kruise_api::{gates::Gate, namespace::Namespace, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet};
+use kruise_runtime::cache::Kind;
 
 impl Watched for SidecarSet {
     fn kind(_: &Settings) -> Kind<Self> {
@@ -26,5 +28,16 @@ impl Watched for SidecarSet {
 impl Watched for Namespace {
     fn kind(_: &Settings) -> Kind<Self> {
         Kind::of()
+    }
+}
+
+impl Platform {
+    /// Watches what the webhook of Pods reads, whichever controllers there are.
+    pub fn watch_for_admission(&mut self) {
+        if self.settings.gates.enabled(Gate::PodWebhook) {
+            self.store::<SidecarSet>();
+            self.store::<Namespace>();
+            self.store::<ControllerRevision>();
+        }
     }
 }

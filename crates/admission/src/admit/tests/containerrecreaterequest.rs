@@ -15,6 +15,7 @@ impl LookUp for Cluster {
                 ObjectRef::AllOf(_) => Ok(None),
                 ObjectRef::Node(name) => Ok((name == "node-1").then(|| json!({"metadata": {"name": name}}))),
                 ObjectRef::StorageClass(_) | ObjectRef::DefaultStorageClass => Ok(None),
+                _ => Ok(None),
             };
             (object, found)
         };

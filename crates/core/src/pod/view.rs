@@ -1,0 +1,47 @@
+//! What steps can see of the cluster.
+
+use super::sidecars::SidecarSets;
+use crate::admission::ObjectRef;
+use kruise_api::namespace::Namespace;
+use kruise_api::revision::ControllerRevision;
+use kruise_api::sidecarset::v1beta1::SidecarSet;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The cluster, for reading: what each step wants to know.
+pub trait View: SidecarSets + Sync {}
+
+impl<V: SidecarSets + Sync> View for V {}
+
+/// What is not known yet and has to be read from the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(pub ObjectRef);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A cluster without any objects.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Empty;
+
+impl SidecarSets for Empty {
+    fn candidates(&self, _: &str, _: &BTreeMap<&str, &str>) -> Result<Vec<Arc<SidecarSet>>, Missing> {
+        Ok(Vec::new())
+    }
+
+    fn namespace(&self, _: &str) -> Result<Option<Arc<Namespace>>, Missing> {
+        Ok(None)
+    }
+
+    fn revision(&self, _: &str) -> Result<Option<Arc<ControllerRevision>>, Missing> {
+        Ok(None)
+    }
+
+    fn revisions_of(&self, _: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
+        Ok(Vec::new())
+    }
+}
