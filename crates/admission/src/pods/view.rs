@@ -45,7 +45,8 @@ impl<'a> CacheView<'a> {
         objects
     }
 
-    /// Something that was read; nothing when it was not.
+    /// Something that was read, if it was there; nothing when it was not read.
+    #[allow(clippy::option_option)]
     fn one<K: DeserializeOwned>(&self, object: &ObjectRef) -> Option<Option<Arc<K>>> {
         let read = self.read.get(object)?;
         Some(read.as_ref().and_then(typed).map(Arc::new))
@@ -78,21 +79,17 @@ fn typed<K: DeserializeOwned>(value: &Value) -> Option<K> {
 
 impl SidecarSets for CacheView<'_> {
     fn candidates(&self, namespace: &str, labels: &BTreeMap<&str, &str>) -> Result<Vec<Arc<SidecarSet>>, Missing> {
-        let listed = self.list(&ObjectRef::SidecarSets);
-        let mut sets = match listed {
-            Some(sets) => sets,
-            None => {
-                let store = self
-                    .store::<SidecarSet>()
-                    .map_err(|()| Missing(ObjectRef::SidecarSets))?;
-                let Some(store) = store else {
-                    return Ok(Vec::new());
-                };
-                let mut sets = Vec::new();
-                let pairs = labels.iter().map(|(key, value)| (*key, *value));
-                select::lookup_keys(namespace, pairs, |key| sets.extend(store.by(&SETS_BY_POD, key)));
-                sets
-            }
+        let mut sets = if let Some(listed) = self.list(&ObjectRef::SidecarSets) {
+            listed
+        } else {
+            let store = self.store::<SidecarSet>();
+            let Some(store) = store.map_err(|()| Missing(ObjectRef::SidecarSets))? else {
+                return Ok(Vec::new());
+            };
+            let mut sets = Vec::new();
+            let pairs = labels.iter().map(|(key, value)| (*key, *value));
+            select::lookup_keys(namespace, pairs, |key| sets.extend(store.by(&SETS_BY_POD, key)));
+            sets
         };
         for object in self.read.keys() {
             if let ObjectRef::SidecarSet(name) = object {

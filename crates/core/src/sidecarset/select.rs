@@ -83,12 +83,15 @@ pub fn looks_at_namespace_labels(set: &SidecarSet) -> bool {
     pairs.chain(terms).any(|key| key != label::NAMESPACE_NAME)
 }
 
+/// Looks up a label.
+pub type LabelOf<'f, 'a> = &'f dyn Fn(&str) -> Option<&'a str>;
+
 /// Returns why a set does not apply to a Pod, canaries aside. The labels of the namespace are asked for only when they matter, and may be unknown.
 pub fn check<'a>(
     set: &SidecarSet,
     namespace: &'a str,
     pod_label: impl Fn(&str) -> Option<&'a str>,
-    namespace_label: Option<&dyn Fn(&str) -> Option<&'a str>>,
+    namespace_label: Option<LabelOf<'_, 'a>>,
 ) -> Result<(), NotApplied> {
     if set.spec.injection_strategy.paused {
         return Err(NotApplied::Paused);
@@ -208,7 +211,9 @@ pub fn lookup_keys<'a>(namespace: &str, labels: impl Iterator<Item = (&'a str, &
             key.clear();
             key.push_str(namespace);
             key.push('\n');
-            term.iter().for_each(|part| key.push_str(part));
+            for part in term {
+                key.push_str(part);
+            }
             visit(&key);
         }
     };
