@@ -44,10 +44,8 @@ use audit::Audit;
 pub use certificate_reconciler::Installed;
 use certificate_reconciler::{ApiAccess, CertificateReconciler, Progress};
 use dispatch::Dispatch;
-use kruise_api::gates::Gates;
-use kruise_runtime::{cache::Stores, writer::Writer};
 use kruise_api::{gates::Gates, names::object::SYSTEM_NAMESPACE};
-use kruise_runtime::cache::Stores;
+use kruise_runtime::{cache::Stores, writer::Writer};
 use kube::Client;
 use metrics::Metrics;
 use prometheus::{IntCounterVec, Registry};
@@ -194,14 +192,12 @@ impl Admission {
         } = given;
         let metrics = Metrics::register(&registry)?;
         readiness.wait_for(descriptor::reads(), stores.clone());
-        let mut context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics)
-            .with_stores(client.clone(), stores);
-        context.budgets = budgets;
         let mut context = Context::new(client.clone(), gates, settings.allow_privileged, &metrics).with_stores(
             client.clone(),
             stores,
             &settings.namespace,
         );
+        context.budgets = budgets;
         if let Some(log) = audit {
             context = context.with_audit_log(log);
         }

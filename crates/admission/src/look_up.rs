@@ -5,13 +5,13 @@
 
 use crate::find_pods;
 use futures::{StreamExt as _, future::BoxFuture, stream};
-use kruise_api::{pod::Pod, resource::Resource};
 use kruise_api::{
     names::{
         label,
         object::{CONFIGURATION, SYSTEM_NAMESPACE},
     },
     pod::Pod,
+    resource::Resource,
     sidecarset::v1beta1::SidecarSet,
 };
 use kruise_core::{
@@ -23,10 +23,6 @@ use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
     core::{ApiResource, GroupVersionKind},
-    core::ApiResource,
-};
-use serde_json::Value;
-    core::ApiResource,
 };
 use serde_json::{Value, json};
 use std::{
@@ -148,12 +144,15 @@ impl Cluster {
     }
 
     async fn get(&self, namespace: &str, object: &ObjectRef) -> Result<Option<Value>, String> {
-        let client = self.client.clone();
-        let (api, name): (Api<DynamicObject>, _) = match object {
-            ObjectRef::AllOf(resource) => return self.list(namespace, resource).await,
-        use k8s_openapi::api::{apps::v1 as apps, core::v1 as core};
+        use k8s_openapi::api::{apps::v1 as apps, core::v1 as core, storage::v1 as storage};
         let ours = &*self.namespace;
         match object {
+            ObjectRef::AllOf(resource) => {
+                let kind = GroupVersionKind::gvk(resource.group, resource.version, resource.kind);
+                let kind = ApiResource::from_gvk_with_plural(&kind, resource.plural);
+                self.list(Api::namespaced_with(self.client(), namespace, &kind), "")
+                    .await
+            }
             ObjectRef::Pod(name) => {
                 self.named(
                     Api::namespaced_with(self.client(), namespace, &erased::<core::Pod>()),
@@ -165,9 +164,15 @@ impl Cluster {
                 self.named(Api::all_with(self.client(), &erased::<core::Node>()), name)
                     .await
             }
-            ObjectRef::StorageClass(name) => (Api::all_with(client, &storage_classes()), name),
-            ObjectRef::DefaultStorageClass => return self.default_class().await,
-        };
+            ObjectRef::StorageClass(name) => {
+                let classes = erased::<storage::StorageClass>();
+                self.named(Api::all_with(self.client(), &classes), name).await
+            }
+            ObjectRef::DefaultStorageClass => {
+                let classes = erased::<storage::StorageClass>();
+                let classes = self.list(Api::all_with(self.client(), &classes), "").await?;
+                Ok(classes.and_then(|classes| default_class(&classes).cloned()))
+            }
             ObjectRef::Namespace(name) => {
                 self.named(Api::all_with(self.client(), &erased::<core::Namespace>()), name)
                     .await
@@ -217,50 +222,6 @@ impl Cluster {
         }
     }
 
-    /// The newest of those that say they are the default, as the API server chooses.
-    async fn default_class(&self) -> Result<Option<Value>, String> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &storage_classes());
-        let classes = match timeout(DEADLINE, api.list(&ListParams::default())).await {
-            Ok(Ok(classes)) => classes,
-            Ok(Err(error)) => return Err(Error::from(error).to_string()),
-            Err(_) => return Err(NO_ANSWER.to_owned()),
-        };
-        let is_default = |class: &DynamicObject| {
-            let annotations = class.metadata.annotations.as_ref();
-            annotations.is_some_and(|all| all.get(IS_DEFAULT_CLASS).is_some_and(|value| value == "true"))
-        };
-        let newest = classes.items.into_iter().filter(is_default).max_by(|one, other| {
-            let age = |class: &DynamicObject| class.metadata.creation_timestamp.as_ref().map(|time| time.0);
-            age(one)
-                .cmp(&age(other))
-                .then_with(|| other.metadata.name.cmp(&one.metadata.name))
-        });
-        let json = newest.map(|class| serde_json::to_value(class).map_err(|error| error.to_string()));
-        json.transpose()
-    }
-}
-
-const NO_ANSWER: &str = "no answer from the API server";
-const IS_DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
-
-fn storage_classes() -> ApiResource {
-    ApiResource::erase::<k8s_openapi::api::storage::v1::StorageClass>(&())
-}
-
-impl Cluster {
-    async fn list(&self, namespace: &str, resource: &Resource) -> Result<Option<Value>, String> {
-        let kind = GroupVersionKind::gvk(resource.group, resource.version, resource.kind);
-        let kind = ApiResource::from_gvk_with_plural(&kind, resource.plural);
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind);
-        match timeout(DEADLINE, api.list(&ListParams::default())).await {
-            Ok(Ok(list)) => serde_json::to_value(list.items)
-                .map(Some)
-                .map_err(|error| error.to_string()),
-            Ok(Err(error)) => Err(Error::from(error).to_string()),
-            Err(_) => Err("no answer from the API server".to_owned()),
-        }
-    }
-
     /// A list; nothing when the kind is not served.
     async fn list(&self, api: Api<DynamicObject>, selector: &str) -> Result<Option<Value>, String> {
         let mut items = Vec::new();
@@ -285,9 +246,28 @@ impl Cluster {
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
             Ok(Err(error)) => Err(Error::from(error).to_string()),
-            Err(_) => Err("no answer from the API server".to_owned()),
+            Err(_) => Err(NO_ANSWER.to_owned()),
         }
     }
+}
+
+const IS_DEFAULT_CLASS: &str = "/metadata/annotations/storageclass.kubernetes.io~1is-default-class";
+const NO_ANSWER: &str = "no answer from the API server";
+
+/// The newest of those that say they are the default, as the API server chooses.
+fn default_class(classes: &Value) -> Option<&Value> {
+    let text = |class: &'_ Value, path: &str| class.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    let is_default = |class: &&Value| text(class, IS_DEFAULT_CLASS).is_some_and(|value| value == "true");
+    classes
+        .get("items")?
+        .as_array()?
+        .iter()
+        .filter(is_default)
+        .max_by(|one, other| {
+            let age = |class: &Value| text(class, "/metadata/creationTimestamp");
+            let name = |class: &Value| text(class, "/metadata/name");
+            age(one).cmp(&age(other)).then_with(|| name(other).cmp(&name(one)))
+        })
 }
 
 fn erased<K: kube::Resource<DynamicType = ()>>() -> ApiResource {

@@ -164,6 +164,9 @@ impl fmt::Display for ObjectRef {
         match self {
             Self::Pod(name) => write!(f, "Pod {name}"),
             Self::Node(name) => write!(f, "node {name}"),
+            Self::AllOf(resource) => write!(f, "the list of {resource}"),
+            Self::StorageClass(name) => write!(f, "StorageClass {name}"),
+            Self::DefaultStorageClass => f.write_str("the default StorageClass"),
             Self::Namespace(name) => write!(f, "namespace {name}"),
             Self::SidecarSet(name) => write!(f, "SidecarSet {name}"),
             Self::SidecarSets => f.write_str("the list of SidecarSets"),
@@ -192,6 +195,12 @@ impl Lookups {
         needs.pods.retain(|name| !self.pods.contains_key(name));
         needs.objects.retain(|object| !self.objects.contains_key(object));
         needs
+    }
+
+    /// Returns the objects of a list; an error in words when it could not be read.
+    pub fn items(&self, list: &ObjectRef) -> Result<impl Iterator<Item = &Value>, &str> {
+        let items = self.object(list)?.and_then(|list| list.get("items")?.as_array());
+        Ok(items.into_iter().flatten())
     }
 
     /// Returns an object; an error in words when it could not be read.

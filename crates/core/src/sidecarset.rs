@@ -11,14 +11,15 @@
 //!
 //! A Pod whose annotations cannot be read is left alone; the others go on. A set that is being deleted does nothing: Pods keep what they have.
 
+pub mod admit;
 mod condition;
 mod consistency;
-pub mod admit;
 pub mod convert;
 pub mod default;
 pub mod expression;
 pub mod hash;
 mod hot_upgrade;
+pub mod inject;
 pub mod missing;
 mod observed;
 mod order;
@@ -31,6 +32,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod update;
+pub mod validate;
 #[cfg(test)]
 mod world;
 
@@ -132,6 +134,3 @@ fn explain_unreadable(snapshot: &Snapshot<'_>, plan: &mut Plan) {
         plan.because(why::Pods::Unreadable { pods, message });
     }
 }
-pub mod inject;
-pub mod select;
-pub mod validate;

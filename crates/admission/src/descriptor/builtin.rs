@@ -12,14 +12,8 @@ use crate::{pods, protect, validate_pod};
 use kruise_api::{
     gates::Gate,
     names::component::controller,
-    podunavailablebudget::{self, v1beta1::PodUnavailableBudget},
-    sidecarset,
-use crate::pods;
-use kruise_api::{
-    gates::Gate,
-    names::component::controller,
     namespace::Namespace,
-    podunavailablebudget,
+    podunavailablebudget::{self, v1beta1::PodUnavailableBudget},
     sidecarset::{self, v1beta1::SidecarSet},
 };
 use kruise_runtime::cache::Stores;

@@ -276,17 +276,6 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&resourcedistribution::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-sidecarset",
-            Some("/mutate-apps-kruise-io-v1alpha1-sidecarset"),
-            &[entry("msidecarset.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-sidecarset",
-            Some("/validate-apps-kruise-io-v1alpha1-sidecarset"),
-            &[entry("vsidecarset.kb.io", CU)],
-        )),
-        controllers: &[built(limited(tuned(controller::SIDECAR_SET, "sidecarset-workers")))],
         mutate: Some(Hook {
             handler: Handler::Later(admit::mutate::<core::sidecarset::admit::Submitted>),
             ..hook(
@@ -303,21 +292,10 @@ pub(super) const KINDS: &[Descriptor] = &[
                 &[entry("vsidecarset.kb.io", CU)],
             )
         }),
-        controllers: &[limited(tuned(controller::SIDECAR_SET, "sidecarset-workers"))],
+        controllers: &[built(limited(tuned(controller::SIDECAR_SET, "sidecarset-workers")))],
         ..kind(&sidecarset::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-statefulset",
-            None,
-            &[entry("mstatefulset.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-statefulset",
-            None,
-            &[entry("vstatefulset.kb.io", CUD)],
-        )),
-        controllers: &[limited(tuned(controller::STATEFUL_SET, "statefulset-workers"))],
         grants: &[
             grant("", ALL),
             grant("/status", CHANGE),

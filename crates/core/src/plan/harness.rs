@@ -318,11 +318,6 @@ pub(crate) fn name_of(object: &Value) -> String {
 fn admit_pod(pod: &mut Value) {
     pod["status"] = json!({ "phase": "Pending" });
     let gates = &mut pod["spec"]["readinessGates"];
-    if gates.is_null() {
-        *gates = json!([]);
-    }
-    let gates = gates.as_array_mut().unwrap();
-    gates.push(json!({ "conditionType": KRUISE_POD_READY }));
     if !gates.is_array() {
         *gates = json!([]);
     }

@@ -3,7 +3,6 @@
 use kruise_api::kind::Kind as _;
 use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::read::{ReadError, from_slice};
-use serde_json::Value;
 
 use super::{Submitted, validate};
 use crate::admission::{Admit, Env, Lookups, Needs, ObjectRef, Refusal, Version};
@@ -43,11 +42,8 @@ impl Admit for Submitted {
 
 /// The budgets of the namespace. One that cannot be read is no reason to refuse another.
 fn others(found: &Lookups) -> Result<Vec<Submitted>, Refusal> {
-    match found.object(&OTHERS) {
-        Ok(list) => {
-            let all = list.and_then(Value::as_array).into_iter().flatten();
-            Ok(all.filter_map(|one| serde_json::from_value(one.clone()).ok()).collect())
-        }
+    match found.items(&OTHERS) {
+        Ok(all) => Ok(all.filter_map(|one| serde_json::from_value(one.clone()).ok()).collect()),
         Err(reason) => Err(Refusal::new(
             400,
             format!("other PodUnavailableBudgets of the namespace could not be listed: {reason}"),

@@ -3,7 +3,9 @@
 use super::{Platform, watched::Watched};
 use crate::Settings;
 use kruise_admission::SETS_BY_POD;
-use kruise_api::{namespace::Namespace, pod::Pod, sidecarset::v1beta1::SidecarSet};
+use kruise_api::{
+    gates::Gate, namespace::Namespace, pod::Pod, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
+};
 use kruise_core::sidecarset::{records, select};
 use kruise_runtime::cache::{Index, Kind};
 
@@ -16,8 +18,6 @@ pub const SETS_BY_BASE: Index<SidecarSet> = Index::new("base", |set, key| {
         key(base);
     }
 });
-use kruise_api::{gates::Gate, namespace::Namespace, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet};
-use kruise_runtime::cache::Kind;
 
 impl Watched for SidecarSet {
     fn kind(_: &Settings) -> Kind<Self> {

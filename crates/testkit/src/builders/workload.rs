@@ -29,6 +29,8 @@ pub fn daemonset(name: &str) -> Workload {
         spec.remove("replicas");
     }
     set
+}
+
 /// An Advanced StatefulSet, whose Pods can be updated in place.
 pub fn statefulset(name: &str) -> Workload {
     let set = workload("apps.kruise.io/v1beta1", "StatefulSet", name).set("/spec/serviceName", name);

@@ -12,9 +12,7 @@ impl LookUp for Cluster {
         let find = move |object: ObjectRef| {
             let found = match &object {
                 ObjectRef::Pod(name) => pod(namespace, name),
-                ObjectRef::AllOf(_) => Ok(None),
                 ObjectRef::Node(name) => Ok((name == "node-1").then(|| json!({"metadata": {"name": name}}))),
-                ObjectRef::StorageClass(_) | ObjectRef::DefaultStorageClass => Ok(None),
                 _ => Ok(None),
             };
             (object, found)
