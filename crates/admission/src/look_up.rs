@@ -11,7 +11,6 @@ use kruise_api::{
         object::{CONFIGURATION, SYSTEM_NAMESPACE},
     },
     pod::Pod,
-    resource::Resource,
     sidecarset::v1beta1::SidecarSet,
 };
 use kruise_core::{

@@ -20,8 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 pub use self::pod::{PodBuilder, pod};
-pub use self::workload::{Workload, cloneset, daemonset, deployment};
-pub use self::workload::{Workload, cloneset, deployment, statefulset};
+pub use self::workload::{Workload, cloneset, daemonset, deployment, statefulset};
 
 /// What all builders can do.
 pub trait Fixture: Sized {

@@ -83,10 +83,8 @@ impl World {
                 .feed(Change::Listed(serde_json::from_value(set.clone()).unwrap()));
         }
         self.sets.feed(Change::ListEnds);
-        for (begins, ends) in [(Change::ListBegins, Change::ListEnds)] {
-            self.namespaces.feed(begins);
-            self.namespaces.feed(ends);
-        }
+        self.namespaces.feed(Change::ListBegins);
+        self.namespaces.feed(Change::ListEnds);
         self.revisions.feed(Change::ListBegins);
         self.revisions.feed(Change::ListEnds);
         self
@@ -115,7 +113,7 @@ impl World {
     }
 }
 
-fn set(name: &str, spec: Value) -> Value {
+fn set(name: &str, spec: &Value) -> Value {
     let mut all = json!({"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": name, "image": "i"}]});
     for (key, value) in spec.as_object().unwrap() {
         all[key] = value.clone();
@@ -138,8 +136,8 @@ fn names(pod: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn given_a_complete_cache_then_nobody_else_is_asked() {
     let world = World::new(Server::default()).listed(&[
-        set("log", json!({})),
-        set("other", json!({"selector": {"matchLabels": {"app": "db"}}})),
+        set("log", &json!({})),
+        set("other", &json!({"selector": {"matchLabels": {"app": "db"}}})),
     ]);
     assert_eq!(names(&world.create(&pod()).await.unwrap()), ["main", "log"]);
     assert_eq!(world.asked(), []);
@@ -147,7 +145,7 @@ async fn given_a_complete_cache_then_nobody_else_is_asked() {
 
 #[tokio::test]
 async fn given_a_cache_that_is_not_ready_then_the_sets_are_read_from_the_server() {
-    let list = json!({"items": [set("log", json!({})), {"kind": "Odd", "spec": 1}]});
+    let list = json!({"items": [set("log", &json!({})), {"kind": "Odd", "spec": 1}]});
     let world = World::new(Server {
         objects: BTreeMap::from([(ObjectRef::SidecarSets, list)]),
         ..Server::default()
@@ -172,14 +170,14 @@ async fn given_a_namespace_that_the_cache_lacks_then_it_is_read() {
     })
     .listed(&[set(
         "log",
-        json!({"namespaceSelector": {"matchLabels": {"team": "infra"}}}),
+        &json!({"namespaceSelector": {"matchLabels": {"team": "infra"}}}),
     )]);
     assert_eq!(names(&world.create(&pod()).await.unwrap()), ["main", "log"]);
     assert_eq!(world.asked(), [object]);
     // One that cannot be found is selected by nobody.
     let world = World::new(Server::default()).listed(&[set(
         "log",
-        json!({"namespaceSelector": {"matchLabels": {"team": "infra"}}}),
+        &json!({"namespaceSelector": {"matchLabels": {"team": "infra"}}}),
     )]);
     assert_eq!(names(&world.create(&pod()).await.unwrap()), ["main"]);
 }
@@ -203,7 +201,7 @@ async fn given_a_named_revision_then_it_is_injected_and_without_it_the_pod_is_re
             json!({"items": [revision]}),
         ),
     ] {
-        let sets = [set("log", json!({"injectionStrategy": {"revision": named}}))];
+        let sets = [set("log", &json!({"injectionStrategy": {"revision": named}}))];
         let world = World::new(Server {
             objects: BTreeMap::from([
                 (object.clone(), found.clone()),
@@ -245,17 +243,17 @@ async fn given_a_set_in_the_cache_that_would_refuse_then_the_newest_one_counts()
         "resourcesExpr": {"limits": {"cpu": "cpu"}}});
     let bad = set(
         "log",
-        json!({"containers": [{"name": "log", "image": "i", "resourcesPolicy": policy}]}),
+        &json!({"containers": [{"name": "log", "image": "i", "resourcesPolicy": policy}]}),
     );
     let object = ObjectRef::SidecarSet("log".into());
     // Mended meanwhile.
     let world = World::new(Server {
-        objects: BTreeMap::from([(object.clone(), set("log", json!({})))]),
+        objects: BTreeMap::from([(object.clone(), set("log", &json!({})))]),
         ..Server::default()
     })
     .listed(std::slice::from_ref(&bad));
     assert_eq!(names(&world.create(&pod()).await.unwrap()), ["main", "log"]);
-    assert_eq!(world.asked(), [object.clone()]);
+    assert_eq!(world.asked(), std::slice::from_ref(&object));
     // Gone meanwhile.
     let world = World::new(Server::default()).listed(std::slice::from_ref(&bad));
     assert_eq!(names(&world.create(&pod()).await.unwrap()), ["main"]);

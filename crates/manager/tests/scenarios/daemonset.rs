@@ -13,7 +13,7 @@ use kruise_testkit::{
     sim::{SimOptions, SimulatedNodes},
 };
 use kube::{
-    Api, ResourceExt as _,
+    Api, ResourceExt,
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
@@ -125,7 +125,7 @@ fn node(pod: &Pod) -> String {
 }
 
 fn uids(pods: &BTreeMap<String, Pod>) -> Vec<String> {
-    let mut uids: Vec<String> = pods.values().filter_map(|pod| pod.uid()).collect();
+    let mut uids: Vec<String> = pods.values().filter_map(ResourceExt::uid).collect();
     uids.sort();
     uids
 }
@@ -134,6 +134,6 @@ fn to_image(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
-fn rolling(rules: Value) -> Value {
+fn rolling(rules: &Value) -> Value {
     json!({"spec": {"updateStrategy": {"rollingUpdate": rules}}})
 }

@@ -42,7 +42,7 @@ fn dispatch(gates: Gates, pods: &[Value], budgets: &[Value]) -> Dispatch {
     let (recorder, _) = events::recorder(writer.clone(), "tests", "", &registry).unwrap();
     let asked = Budgets::new(client.clone(), writer, recorder, gates);
     asked.read_from(stores.clone());
-    let mut context = Context::new(client.clone(), gates, true, &metrics).with_stores(client, stores);
+    let mut context = Context::new(client.clone(), gates, true, &metrics).with_stores(client, stores, "kruise-system");
     context.budgets = Some(asked);
     Dispatch::new(descriptors(), context, metrics)
 }

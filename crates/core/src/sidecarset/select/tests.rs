@@ -102,7 +102,7 @@ fn given_a_canary_that_applies_then_its_base_does_not_and_the_order_is_by_scope_
         pinned,
     ];
     let replaced = settle(&mut sets);
-    let names: Vec<_> = sets.iter().map(|set| set.name()).collect();
+    let names: Vec<_> = sets.iter().map(kruise_api::meta::Object::name).collect();
     assert_eq!(names, ["z", "a", "half", "next", "self"]);
     assert_eq!(replaced.len(), 1);
     assert_eq!(

@@ -1,6 +1,7 @@
 //! What is refused, what is completed, and what the versions say of each other.
 
 use super::*;
+use kube::api::PostParams;
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -49,7 +50,7 @@ async fn given_surging_in_the_first_version_then_it_becomes_a_surge(stage: Arc<S
     let mut set = nowhere().set(ROLLING, json!({"rollingUpdateType": "Surging"})).json();
     set["apiVersion"] = json!("apps.kruise.io/v1alpha1");
     let sets = stage.objects("v1alpha1", "DaemonSet");
-    sets.create(&Default::default(), &serde_json::from_value(set).unwrap())
+    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap())
         .await
         .unwrap();
     let stored = stage.subjects.get("agent").await.unwrap();
@@ -66,7 +67,7 @@ async fn given_progressive_creation_then_both_versions_say_it(stage: Arc<Stage>)
     set["apiVersion"] = json!("apps.kruise.io/v1alpha1");
     let older = stage.objects("v1alpha1", "DaemonSet");
     older
-        .create(&Default::default(), &serde_json::from_value(set).unwrap())
+        .create(&PostParams::default(), &serde_json::from_value(set).unwrap())
         .await
         .unwrap();
     let stored = stage.subjects.get("agent").await.unwrap();

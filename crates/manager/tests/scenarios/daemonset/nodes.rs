@@ -1,6 +1,7 @@
 //! Which nodes have a Pod.
 
 use super::*;
+use kube::api::PostParams;
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -102,9 +103,9 @@ async fn given_partitioned_scaling_then_pods_come_step_by_step(stage: Arc<Stage>
     field.stage.status("agent", one).await;
     field.stage.why("agent", "creationPartitioned").await;
     assert_eq!(field.shown(&field.stage.pods("agent").await), "0=1");
-    field.stage.patch("agent", rolling(json!({"partition": 1}))).await;
+    field.stage.patch("agent", rolling(&json!({"partition": 1}))).await;
     field.until("0=1 1=1").await;
-    field.stage.patch("agent", rolling(json!({"partition": 0}))).await;
+    field.stage.patch("agent", rolling(&json!({"partition": 0}))).await;
     field.available(3).await;
     field.end().await;
 }
@@ -147,7 +148,7 @@ async fn given_two_pods_on_a_node_then_the_newer_goes(stage: Arc<Stage>) {
     });
     second["status"] = Value::Null;
     let second: Pod = serde_json::from_value(second).unwrap();
-    field.stage.pods.create(&Default::default(), &second).await.unwrap();
+    field.stage.pods.create(&PostParams::default(), &second).await.unwrap();
     field.stage.gone("agent-second").await;
     assert!(field.stage.pods("agent").await.contains_key(&name));
     field.end().await;

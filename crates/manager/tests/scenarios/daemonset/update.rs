@@ -114,9 +114,9 @@ async fn given_a_partition_then_the_last_node_is_updated_first(stage: Arc<Stage>
     field.stage.patch("agent", to_image("agent:2")).await;
     field.until("0=1 1=1 2=2").await;
     assert_eq!(field.stage.why("agent", "partition").await["keeps"], 2);
-    field.stage.patch("agent", rolling(json!({"partition": "34%"}))).await;
+    field.stage.patch("agent", rolling(&json!({"partition": "34%"}))).await;
     field.until("0=1 1=2 2=2").await;
-    field.stage.patch("agent", rolling(json!({"partition": 0}))).await;
+    field.stage.patch("agent", rolling(&json!({"partition": 0}))).await;
     field.updated(3).await;
     field.end().await;
 }

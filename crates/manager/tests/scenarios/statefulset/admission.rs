@@ -109,7 +109,12 @@ async fn given_the_examples_of_the_docs_then_the_api_server_takes_them(stage: Ar
         };
         let patch = Patch::Apply(&object);
         let applied = stage.subjects.patch(&object.name_any(), &strict, &patch).await.unwrap();
-        assert_eq!(applied.data["spec"]["revisionHistoryLimit"], 10, "{file:?}: completed");
+        assert_eq!(
+            applied.data["spec"]["revisionHistoryLimit"],
+            10,
+            "{}: completed",
+            file.display()
+        );
         taken += 1;
     }
     assert_eq!(taken, 3);
