@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kruise_api::gates::{Gate, Gates};
-use kruise_api::names::annotation;
+use kruise_api::names::{annotation, group};
 use kruise_api::pod::Pod;
 use kruise_api::podunavailablebudget::v1beta1::{PodUnavailableBudget, PodUnavailableBudgetStatus, ProtectOperation};
 use serde_json::{Value, json};
@@ -185,7 +185,7 @@ fn take(status: &PodUnavailableBudgetStatus, budget: &str, pod: &Pod, asked: &As
         (Some(_), _) | (_, Some(_)) => return Answer::Take(place),
         (None, None) => {}
     }
-    let forbidden = format!("podunavailablebudget.policy.kruise.io \"{budget}\" is forbidden:");
+    let forbidden = format!("podunavailablebudget.{} \"{budget}\" is forbidden:", group::POLICY);
     if status.unavailable_allowed <= 0 {
         return Answer::Refused(format!("{forbidden} pub unavailable allowed is negative"));
     }

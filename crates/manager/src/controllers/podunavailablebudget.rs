@@ -10,7 +10,10 @@ use crate::{
     platform::{Platform, Resolved, Watched, Workloads},
     reconcile::{Enqueue, Observer, Watches},
 };
-use kruise_api::{gates::Gates, meta::Object as _, pod::Pod, podunavailablebudget::v1beta1::PodUnavailableBudget};
+use kruise_api::{
+    cloneset::v1beta1::CloneSet, gates::Gates, kind::Kind as _, meta::Object as _, pod::Pod,
+    podunavailablebudget::v1beta1::PodUnavailableBudget,
+};
 use kruise_core::{
     plan::Outcome,
     podunavailablebudget::{
@@ -75,13 +78,12 @@ impl Observer for PodUnavailableBudgets {
         let mut watches = Watches::of(&self.budgets)
             .mapped(&self.pods, move |event, enqueue| pods.pod_changed(event, enqueue))
             .mapped(self.workloads.clone_sets(), move |event, enqueue| {
-                let replicas =
-                    |set: &Arc<kruise_api::cloneset::v1beta1::CloneSet>| (set.spec.replicas, set.is_deleting());
+                let replicas = |set: &Arc<CloneSet>| (set.spec.replicas, set.is_deleting());
                 if event.old.map(replicas) != event.new.map(replicas)
                     && let Some(set) = event.latest()
                 {
                     sets.workload_changed(
-                        &WorkloadRef::new("apps.kruise.io/v1beta1", "CloneSet", set.name()),
+                        &WorkloadRef::new(CloneSet::API_VERSION, CloneSet::KIND, set.name()),
                         set.namespace(),
                         enqueue,
                     );
