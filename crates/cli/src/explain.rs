@@ -4,13 +4,13 @@ use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
     manager,
-    object::{self, Explained, ExplainedKind},
+    object::{self, ExplainedKind},
     protection,
     text::{Explanation, visible_lines},
 };
 use anyhow::{Context as _, Result, anyhow};
-use kruise_api::{cloneset::v1beta1::CloneSet, sidecarset::v1beta1::SidecarSet};
-use kube::Client;
+use kruise_api::resource::Scope;
+use kube::{Api, Client, api::DynamicObject};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use tokio::time::timeout;
@@ -28,30 +28,29 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Compl
     if let Some(done) = protection::run(connection, args).await? {
         return Ok(done);
     }
-    match object::read(&args.object)? {
-        (ExplainedKind::CloneSet, name) => explain::<CloneSet>(connection, args, name).await,
-        (ExplainedKind::SidecarSet, name) => explain::<SidecarSet>(connection, args, name).await,
-    }
-}
-
-async fn explain<K: Explained>(connection: &Connection, args: &Explain, name: &str) -> Result<Completeness> {
+    let (kind, name) = object::read(&args.object)?;
     let (client, namespace) = connect(connection).await?;
-    let namespace = if K::IS_OF_CLUSTER { String::new() } else { namespace };
+    let namespace = if kind.info.scope == Scope::Cluster {
+        String::new()
+    } else {
+        namespace
+    };
     let full_name = if namespace.is_empty() {
         name.to_owned()
     } else {
         format!("{namespace}/{name}")
     };
-    let set = timeout(connection.request_timeout, get::<K>(&client, &namespace, name)).await;
-    let set = set.map_err(|_| anyhow!("the API server does not answer within {:?}", connection.request_timeout))??;
-    let path = format!("{}/{full_name}", K::KIND.to_lowercase());
+    let object = timeout(connection.request_timeout, get(&client, kind, &namespace, name)).await;
+    let object =
+        object.map_err(|_| anyhow!("the API server does not answer within {:?}", connection.request_timeout))??;
+    let path = format!("{}/{full_name}", kind.info.singular());
     let answer = manager::ask(&client, args, &path, connection.request_timeout).await;
     let text = match args.output {
-        Output::Json => visible_lines(&format!("{:#}\n", machine_readable(&set, &namespace, name, &answer))),
+        Output::Json => visible_lines(&format!("{:#}\n", machine_readable(kind, &object, &answer))),
         Output::Text => Explanation {
-            object: format!("{} {full_name}", K::KIND),
-            summary: set.summary(),
-            description: set.describe(),
+            object: format!("{} {full_name}", kind.info.kind),
+            summary: kind.summary(&object),
+            description: kind.describe(&object),
             plans: answer
                 .as_ref()
                 .map(|answer| &answer.plans)
@@ -74,16 +73,22 @@ async fn explain<K: Explained>(connection: &Connection, args: &Explain, name: &s
     })
 }
 
-async fn get<K: Explained>(client: &Client, namespace: &str, name: &str) -> Result<K> {
-    match K::get(client.clone(), namespace, name).await {
-        Ok(set) => Ok(set),
+async fn get(client: &Client, kind: &ExplainedKind, namespace: &str, name: &str) -> Result<Value> {
+    let resource = kind.resource();
+    let api: Api<DynamicObject> = if namespace.is_empty() {
+        Api::all_with(client.clone(), &resource)
+    } else {
+        Api::namespaced_with(client.clone(), namespace, &resource)
+    };
+    match api.get(name).await {
+        Ok(object) => Ok(serde_json::to_value(object)?),
         // An object that is not there is named in the answer; a kind that is not there is not.
         Err(kube::Error::Api(status))
             if status.code == 404 && status.details.as_ref().is_none_or(|details| details.name != name) =>
         {
             Err(anyhow!(
                 "the cluster does not know {}s: OpenKruise is not installed there",
-                K::KIND
+                kind.info.kind
             ))
         }
         Err(kube::Error::Api(status)) => Err(anyhow!("{}", status.message)),
@@ -91,14 +96,16 @@ async fn get<K: Explained>(client: &Client, namespace: &str, name: &str) -> Resu
     }
 }
 
-fn machine_readable<K: Explained>(set: &K, namespace: &str, name: &str, answer: &Result<manager::Answer>) -> Value {
+fn machine_readable(kind: &ExplainedKind, object: &Value, answer: &Result<manager::Answer>) -> Value {
     let (by, plans, problem) = match answer {
         Ok(answer) => (json!(answer.by), answer.plans.clone(), Value::Null),
         Err(error) => (Value::Null, Value::Null, json!(format!("{error:#}"))),
     };
+    let metadata = &object["metadata"];
     json!({
-        "apiVersion": K::API_VERSION, "kind": K::KIND, "namespace": namespace, "name": name,
-        "generation": set.generation(), "status": set.status(),
+        "apiVersion": kind.resource().api_version, "kind": kind.info.kind,
+        "namespace": metadata["namespace"].as_str().unwrap_or_default(), "name": metadata["name"],
+        "generation": metadata["generation"], "status": object["status"],
         "manager": by, "plans": plans, "problem": problem,
     })
 }

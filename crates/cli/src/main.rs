@@ -14,7 +14,6 @@ mod object;
 mod protection;
 mod pull;
 mod restart;
-mod sidecarset;
 mod text;
 
 use args::{Args, Command};

@@ -1,72 +1,133 @@
 //! Which object is meant, and what it says of itself.
+//!
+//! What all kinds have is told the same way for all: that an object is being deleted, that its status is old or missing, its conditions. A kind adds what its
+//! own numbers mean ([`workloads`], [`jobs`]).
+
+mod jobs;
+mod workloads;
 
 use anyhow::{Result, bail};
-use kruise_api::{
-    cloneset::{self, v1beta1::CloneSet},
-    kind::Kind,
-    registry::KindInfo,
-    sidecarset,
-};
-use kube::{Api, Client};
-use serde_json::{Value, json};
-use std::future::Future;
+use kruise_api::{advancedcronjob, broadcastjob, cloneset, daemonset, registry::KindInfo, sidecarset, statefulset};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
 
 /// A kind whose objects can be explained.
-pub(crate) trait Explained: Kind + Sized {
-    /// It has no namespace.
-    const IS_OF_CLUSTER: bool;
-
-    fn get(client: Client, namespace: &str, name: &str) -> impl Future<Output = kube::Result<Self>>;
-
-    fn generation(&self) -> Option<i64>;
-
-    fn status(&self) -> Value;
-
-    /// How far it is, in one line.
-    fn summary(&self) -> String;
-
-    /// Returns what the status and the spec say, a sentence each.
-    fn describe(&self) -> Vec<String>;
+#[derive(Debug)]
+pub(crate) struct ExplainedKind {
+    pub(crate) info: &'static KindInfo,
+    /// How far an object with a status is, in one line.
+    summary: fn(&Value) -> String,
+    /// What the numbers of an object with a status mean, a sentence each.
+    describe: fn(&Value) -> Vec<String>,
 }
 
-/// The kinds that can be explained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExplainedKind {
-    CloneSet,
-    SidecarSet,
-}
+const KINDS: &[ExplainedKind] = &[
+    ExplainedKind {
+        info: &cloneset::KIND,
+        summary: workloads::summary,
+        describe: workloads::cloneset,
+    },
+    ExplainedKind {
+        info: &statefulset::KIND,
+        summary: workloads::summary,
+        describe: workloads::statefulset,
+    },
+    ExplainedKind {
+        info: &daemonset::KIND,
+        summary: workloads::daemonset_summary,
+        describe: workloads::daemonset,
+    },
+    ExplainedKind {
+        info: &sidecarset::KIND,
+        summary: workloads::sidecarset_summary,
+        describe: workloads::sidecarset,
+    },
+    ExplainedKind {
+        info: &broadcastjob::KIND,
+        summary: jobs::broadcastjob_summary,
+        describe: jobs::broadcastjob,
+    },
+    ExplainedKind {
+        info: &advancedcronjob::KIND,
+        summary: jobs::advancedcronjob_summary,
+        describe: jobs::advancedcronjob,
+    },
+];
 
 impl ExplainedKind {
-    const ALL: [(Self, &'static KindInfo); 2] =
-        [(Self::CloneSet, &cloneset::KIND), (Self::SidecarSet, &sidecarset::KIND)];
+    /// Returns how its objects are read: in the version that is stored.
+    pub(crate) fn resource(&self) -> ApiResource {
+        let version = self.info.versions.last().map_or("v1beta1", |version| version.name);
+        let kind = GroupVersionKind::gvk(self.info.group, version, self.info.kind);
+        ApiResource::from_gvk_with_plural(&kind, self.info.plural)
+    }
+
+    /// Returns how far an object is, in one line.
+    pub(crate) fn summary(&self, object: &Value) -> String {
+        if has_status(object) {
+            (self.summary)(object)
+        } else {
+            "no status yet".to_owned()
+        }
+    }
+
+    /// Returns what the status and the spec say, a sentence each.
+    pub(crate) fn describe(&self, object: &Value) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
+            sentences.push("It is being deleted.".to_owned());
+        }
+        if !has_status(object) {
+            sentences.push("It has no status: no manager has looked at it yet.".to_owned());
+            return sentences;
+        }
+        let seen = number(object, "/metadata/generation");
+        if let Some(observed) = object.pointer("/status/observedGeneration").and_then(Value::as_i64)
+            && observed < seen
+        {
+            sentences.push(format!(
+                "The status is about generation {observed} of the spec, which is at {seen}: the last change was not looked at yet."
+            ));
+        }
+        sentences.extend((self.describe)(object));
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+        sentences.extend(conditions.into_iter().flatten().map(condition));
+        sentences
+    }
 }
 
-impl Explained for CloneSet {
-    const IS_OF_CLUSTER: bool = false;
+fn has_status(object: &Value) -> bool {
+    object
+        .get("status")
+        .and_then(Value::as_object)
+        .is_some_and(|status| !status.is_empty())
+}
 
-    async fn get(client: Client, namespace: &str, name: &str) -> kube::Result<Self> {
-        Api::namespaced(client, namespace).get(name).await
-    }
+fn condition(condition: &Value) -> String {
+    let text = |name: &str| condition[name].as_str().unwrap_or_default();
+    let reason = match text("reason") {
+        "" => String::new(),
+        reason => format!(" ({reason})"),
+    };
+    let message = match text("message") {
+        "" => String::new(),
+        message => format!(": {message}"),
+    };
+    format!("Condition {} is {}{reason}{message}", text("type"), text("status"))
+}
 
-    fn generation(&self) -> Option<i64> {
-        self.metadata.generation
-    }
+/// A number of an object; 0 where there is none.
+fn number(object: &Value, path: &str) -> i64 {
+    object.pointer(path).and_then(Value::as_i64).unwrap_or_default()
+}
 
-    fn status(&self) -> Value {
-        json!(self.status)
-    }
-
-    fn summary(&self) -> String {
-        summary(self)
-    }
-
-    fn describe(&self) -> Vec<String> {
-        describe(self)
-    }
+/// Whether a field is true.
+fn is_set(object: &Value, path: &str) -> bool {
+    object.pointer(path).and_then(Value::as_bool).unwrap_or_default()
 }
 
 /// A kind and a name, in one word or two.
-pub(crate) fn read(words: &[String]) -> Result<(ExplainedKind, &str)> {
+pub(crate) fn read(words: &[String]) -> Result<(&'static ExplainedKind, &str)> {
     let (kind, name) = match words {
         [one] => match one.split_once('/') {
             Some(parts) => parts,
@@ -80,8 +141,8 @@ pub(crate) fn read(words: &[String]) -> Result<(ExplainedKind, &str)> {
     let is_meant = |info: &KindInfo| {
         plain == info.plural || plain == info.kind.to_lowercase() || info.short_names.contains(&plain)
     };
-    let Some((known, _)) = ExplainedKind::ALL.into_iter().find(|(_, info)| is_meant(info)) else {
-        let all = ExplainedKind::ALL.map(|(_, info)| info.kind.to_lowercase());
+    let Some(known) = KINDS.iter().find(|known| is_meant(known.info)) else {
+        let all: Vec<String> = KINDS.iter().map(|known| known.info.singular()).collect();
         bail!("{kind} cannot be explained yet; what can: {}", all.join(", "));
     };
     if name.is_empty() || name.contains('/') {
@@ -90,89 +151,10 @@ pub(crate) fn read(words: &[String]) -> Result<(ExplainedKind, &str)> {
     Ok((known, name))
 }
 
-/// Returns what the status and the spec of a CloneSet say, a sentence each.
-fn describe(set: &CloneSet) -> Vec<String> {
-    let mut sentences = Vec::new();
-    if set.metadata.deletion_timestamp.is_some() {
-        sentences.push("It is being deleted.".to_owned());
-    }
-    let Some(status) = &set.status else {
-        sentences.push("It has no status: no manager has looked at it yet.".to_owned());
-        return sentences;
-    };
-    let seen = set.metadata.generation.unwrap_or_default();
-    if status.observed_generation < seen {
-        sentences.push(format!(
-            "The status is about generation {} of the spec, which is at {seen}: the last change was not looked at yet.",
-            status.observed_generation
-        ));
-    }
-    let wanted = set.spec.replicas.unwrap_or(1);
-    if status.replicas != wanted {
-        sentences.push(format!("There are {} Pods, {wanted} are wanted.", status.replicas));
-    }
-    if status.ready_replicas < status.replicas {
-        let count = status.replicas - status.ready_replicas;
-        sentences.push(format!("{count} of {} Pods are not ready.", status.replicas));
-    } else if status.available_replicas < status.ready_replicas {
-        let count = status.ready_replicas - status.available_replicas;
-        sentences.push(format!("{count} ready Pods do not count as available yet."));
-    }
-    let rolling = set.spec.update_strategy.rolling_update.as_ref();
-    if status.updated_replicas < wanted {
-        let count = wanted - status.updated_replicas;
-        let expected = status.expected_updated_replicas;
-        sentences.push(match rolling {
-            None => format!(
-                "{count} Pods are not at the update revision; type OnDelete updates them when they are deleted."
-            ),
-            Some(rolling) if rolling.paused => {
-                format!("{count} Pods are not at the update revision; the rollout is paused.")
-            }
-            Some(_) if status.updated_replicas >= expected && expected < wanted => {
-                format!("{count} Pods are not at the update revision; the partition keeps them.")
-            }
-            Some(_) => format!("{count} Pods are not at the update revision, {expected} should be."),
-        });
-    }
-    for condition in &status.conditions {
-        let reason = if condition.reason.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", condition.reason)
-        };
-        let message = if condition.message.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", condition.message)
-        };
-        sentences.push(format!(
-            "Condition {} is {}{reason}{message}",
-            condition.type_, condition.status
-        ));
-    }
-    sentences
-}
-
-/// How far it is, in one line.
-fn summary(set: &CloneSet) -> String {
-    let Some(status) = &set.status else {
-        return "no status yet".to_owned();
-    };
-    format!(
-        "{} wanted, {} there, {} updated, {} ready, {} available",
-        set.spec.replicas.unwrap_or(1),
-        status.replicas,
-        status.updated_replicas,
-        status.ready_replicas,
-        status.available_replicas,
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn objects_are_named_as_with_kubectl() {
@@ -184,17 +166,24 @@ mod tests {
             "CloneSet/web",
             "clonesets.apps.kruise.io/web",
         ] {
-            assert_eq!(read(&words(text)).unwrap(), (ExplainedKind::CloneSet, "web"), "{text}");
+            let words = words(text);
+            let (kind, name) = read(&words).unwrap();
+            assert_eq!((kind.info.kind, name), ("CloneSet", "web"), "{text}");
         }
-        assert_eq!(
-            read(&words("sidecarset/log")).unwrap(),
-            (ExplainedKind::SidecarSet, "log")
-        );
+        for (text, kind) in [
+            ("sidecarset/log", "SidecarSet"),
+            ("asts log", "StatefulSet"),
+            ("bcj/log", "BroadcastJob"),
+        ] {
+            let words = words(text);
+            let (known, name) = read(&words).unwrap();
+            assert_eq!((known.info.kind, name), (kind, "log"), "{text}");
+        }
         for (text, error) in [
             ("cloneset", "say the name as well"),
             (
                 "deployment web",
-                "deployment cannot be explained yet; what can: cloneset, sidecarset",
+                "deployment cannot be explained yet; what can: cloneset, statefulset",
             ),
             ("cloneset a/b", "is not a name"),
             ("cloneset/", "is not a name"),
@@ -204,9 +193,12 @@ mod tests {
         }
     }
 
-    fn set(spec: &Value, status: &Value) -> CloneSet {
-        serde_json::from_value(json!({"metadata": {"name": "web", "generation": 3}, "spec": spec, "status": status}))
-            .unwrap()
+    fn set(spec: &Value, status: &Value) -> Value {
+        json!({"metadata": {"name": "web", "generation": 3}, "spec": spec, "status": status})
+    }
+
+    fn describe(set: &Value) -> Vec<String> {
+        KINDS[0].describe(set)
     }
 
     #[test]
@@ -272,6 +264,6 @@ mod tests {
             describe(&nothing),
             ["It has no status: no manager has looked at it yet."]
         );
-        assert_eq!(summary(&nothing), "no status yet");
+        assert_eq!(KINDS[0].summary(&nothing), "no status yet");
     }
 }
