@@ -58,7 +58,7 @@ pub(super) fn scale<'r>(
     plan: &mut Plan,
 ) -> Scaled<'r> {
     let mut scaled = Scaled::default();
-    bring_back(snapshot, recreates, &mut scaled, plan);
+    cancel_preparing_delete(snapshot, recreates, &mut scaled, plan);
     tell_names(snapshot, &mut scaled, plan);
     fix_claims(snapshot, plan);
     scaled.is_over = Replicas::of(snapshot).walk(&mut scaled, plan);
@@ -69,7 +69,7 @@ pub(super) fn scale<'r>(
 }
 
 /// Pods that waited for their deletion and are wanted again.
-fn bring_back<'r>(
+fn cancel_preparing_delete<'r>(
     snapshot: &'r Snapshot<'_>,
     mut recreates: impl FnMut(&OrdinalPod<'_>) -> bool,
     scaled: &mut Scaled<'r>,

@@ -15,6 +15,7 @@ use kruise_api::{
     imagepulljob::v1beta1::ImagePullJob,
     kind::Kind as _,
     meta::{Meta, PartialObject},
+    names::node::taint::UNREACHABLE,
     node::Node,
     pod::Pod,
     revision::ControllerRevision,
@@ -44,8 +45,6 @@ use tokio::time::timeout;
 
 /// How long a set may take to be read.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The taint of a node that does not answer.
-const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// Storage classes, all under one key.
 const ALL_CLASSES: Index<StorageClass> = Index::new("all", |_, key| key(""));

@@ -6,7 +6,7 @@ use k8s_openapi::{
     NamespaceResourceScope,
     api::{
         apps::v1::ControllerRevision,
-        core::v1::{Event, PersistentVolumeClaim, Pod},
+        core::v1::{Event, PersistentVolumeClaim, Pod, ResourceQuota, Service},
     },
 };
 use kruise_testkit::{
@@ -22,6 +22,9 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::{PATIENCE, SharedManager, pod_history::PodHistory};
+
+/// The quota of a stage.
+const QUOTA: &str = "quota";
 
 pub(crate) struct Stage {
     shared: Arc<OnceCell<SharedManager>>,
@@ -82,6 +85,34 @@ impl Stage {
 
     pub(crate) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         self.work.api()
+    }
+
+    /// Allows so many Pods and no Service, and returns when that counts: the API server notices a quota a moment later.
+    pub(crate) async fn set_quota(&self, pods: usize) {
+        let quotas: Api<ResourceQuota> = self.api();
+        let hard = json!({"pods": pods.to_string(), "services": "0"});
+        let quota = json!({"metadata": {"name": QUOTA}, "spec": {"hard": hard}});
+        let quota = serde_json::from_value(quota).unwrap();
+        quotas.create(&PostParams::default(), &quota).await.unwrap();
+        let service = json!({"metadata": {"name": "none"}, "spec": {"ports": [{"port": 80}]}});
+        let service: Service = serde_json::from_value(service).unwrap();
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        eventually(PATIENCE, "the quota counts", || async {
+            match self.api::<Service>().create(&dry_run, &service).await {
+                Err(error) if error.to_string().contains("exceeded quota") => Ok(()),
+                other => Err(NotYet::new(format!("{other:?}"))),
+            }
+        })
+        .await;
+    }
+
+    /// Allows as many Pods as anybody wants again.
+    pub(crate) async fn lift_quota(&self) {
+        let quotas: Api<ResourceQuota> = self.api();
+        quotas.delete(QUOTA, &DeleteParams::default()).await.unwrap();
     }
 
     /// Objects of a kind of ours.

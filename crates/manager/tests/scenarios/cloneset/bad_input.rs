@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::ResourceQuota;
 use kruise_testkit::builders::{Fixture as _, Workload, cloneset};
-use kube::{Api, ResourceExt as _, api::PostParams};
+use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::{Scenario, Stage, names, scenarios, web};
@@ -20,12 +19,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn given_a_quota_then_the_server_s_reason_is_told_and_a_smaller_set_recovers(stage: Arc<Stage>) {
-    let quota: ResourceQuota = serde_json::from_value(json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two"}, "spec": {"hard": {"pods": "2"}},
-    }))
-    .unwrap();
-    let quotas: Api<ResourceQuota> = stage.api();
-    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    stage.set_quota(2).await;
     stage.create(web(4)).await;
     stage
         .status("web", json!({"replicas": 2, "availableReplicas": 2}))

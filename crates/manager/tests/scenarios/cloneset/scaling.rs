@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::ResourceQuota;
 use kruise_testkit::{
     builders::{Fixture as _, PodBuilder},
     eventually::eventually,
 };
 use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -229,15 +228,7 @@ async fn given_a_quota_without_room_for_surge_then_the_pods_there_are_updated(st
     let before = stage
         .settled(web(3).set("/spec/updateStrategy/rollingUpdate", rolling))
         .await;
-    let quotas: Api<ResourceQuota> = stage.api();
-    let three = json!({"metadata": {"name": "three"}, "spec": {"hard": {"pods": "3"}}});
-    let three = serde_json::from_value(three).unwrap();
-    quotas.create(&PostParams::default(), &three).await.unwrap();
-    eventually(super::PATIENCE, "the quota counts", || async {
-        let used = json!(quotas.get("three").await?.status)["used"]["pods"].clone();
-        if used == "3" { Ok(()) } else { Err(used.into()) }
-    })
-    .await;
+    stage.set_quota(3).await;
 
     let history = stage.pod_history("web").await;
     stage.patch("web", to_image("nginx:2")).await;
@@ -254,7 +245,7 @@ async fn given_a_quota_without_room_for_surge_then_the_pods_there_are_updated(st
 
     stage.patch("web", json!({"spec": {"replicas": 4}})).await;
     stage.event("web", "FailedCreate", "exceeded quota").await;
-    quotas.delete("three", &DeleteParams::default()).await.unwrap();
+    stage.lift_quota().await;
     stage
         .status("web", json!({"replicas": 4, "availableReplicas": 4}))
         .await;

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::ResourceQuota;
-use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 use super::{Scenario, Stage, broadcast, create, nodes, scenarios, status, try_create};
@@ -60,10 +58,7 @@ async fn given_jobs_that_cannot_be_then_they_are_refused_with_their_field(stage:
 
 async fn given_a_quota_then_a_condition_says_so_and_the_job_recovers(stage: Arc<Stage>) {
     let _nodes = nodes(&stage, 2).await;
-    let quotas = stage.api::<ResourceQuota>();
-    let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
-    let quota = serde_json::from_value(quota).unwrap();
-    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    stage.set_quota(0).await;
     create(
         &stage,
         KIND,
@@ -77,7 +72,7 @@ async fn given_a_quota_then_a_condition_says_so_and_the_job_recovers(stage: Arc<
     stage.event("job", "FailedCreate", "Error creating: ").await;
     stage.why("job", "failed").await;
     status(&stage, KIND, "job", &json!({"active": 0, "phase": "running"})).await;
-    quotas.delete("none", &DeleteParams::default()).await.unwrap();
+    stage.lift_quota().await;
     let done = status(&stage, KIND, "job", &json!({"succeeded": 2, "phase": "completed"})).await;
     assert_eq!(done["conditions"].as_array().unwrap().len(), 1, "{done}");
 }
