@@ -34,6 +34,10 @@ const FEW: [&str; 4] = ["clonesets", "podunavailablebudgets", "sidecarsets", "st
 /// Namespaces carry it that webhooks reach; its value is the namespace of their manager.
 pub(super) const REACHED: &str = "tests.kruise.io/manager";
 
+/// Gates with rights of their own: some tests turn them on.
+const GATES: &str =
+    r"ImagePullJobGate=true\,StatefulSetAutoResizePVCGate=true\,DeletionProtectionForCRDCascadingGate=true";
+
 /// What the chart makes for this namespace, its webhooks narrowed down to namespaces that carry its name. What would run is left out.
 pub(super) fn rendered(system: &str, kinds: Kinds) -> Vec<Value> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/kruise");
@@ -42,7 +46,7 @@ pub(super) fn rendered(system: &str, kinds: Kinds) -> Vec<Value> {
         .arg(chart)
         .args([
             "--set",
-            &format!("installation.namespace={system},manager.image.tag=none"),
+            &format!("installation.namespace={system},manager.image.tag=none,featureGates={GATES}"),
         ])
         .output()
         .unwrap();
