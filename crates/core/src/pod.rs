@@ -7,6 +7,7 @@
 //! | readiness gate | Pods of our workloads; with gate `KruisePodReadinessGate` every Pod | adds the readiness gate `KruisePodReady` |
 //! | sidecars | Pods that SidecarSets apply to | injects containers, volumes, secrets, annotations |
 //! | launch priority | Pods whose containers have an order | holds each container until those before it are ready |
+//! | related budget | Pods that a PodUnavailableBudget covers | says which one |
 //!
 //! The order is part of the contract: sidecars take part in the launch order only because they are injected before it.
 //! Steps change the Pod also in a dry run.
@@ -22,10 +23,12 @@
 mod draft;
 mod launch_priority;
 mod readiness_gate;
+mod related_budget;
 mod sidecars;
 mod view;
 
 pub use draft::Draft;
+pub use related_budget::Budgets;
 pub use sidecars::SidecarSets;
 pub use view::{Empty, Missing, View};
 
@@ -105,7 +108,12 @@ impl From<Missing> for PodError {
 
 type Step = fn(&mut Draft<'_>, &Env<'_>) -> Result<(), PodError>;
 
-const STEPS: &[Step] = &[readiness_gate::add, sidecars::add, launch_priority::add];
+const STEPS: &[Step] = &[
+    readiness_gate::add,
+    sidecars::add,
+    launch_priority::add,
+    related_budget::add,
+];
 
 /// Runs all steps on a new Pod, given as JSON, and tells what to change.
 pub fn mutate(pod: &str, env: &Env<'_>) -> Result<Vec<Operation>, PodError> {

@@ -2,9 +2,13 @@
 
 use super::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD};
 use crate::{Context, look_up::Freshness};
-use kruise_api::{namespace::Namespace, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet};
+use kruise_api::{
+    namespace::Namespace, podunavailablebudget::v1beta1::PodUnavailableBudget, revision::ControllerRevision,
+    sidecarset::v1beta1::SidecarSet,
+};
 use kruise_core::admission::{Needs, ObjectRef};
-use kruise_core::pod::{Missing, SidecarSets};
+use kruise_core::pod::{Budgets, Missing, SidecarSets};
+use kruise_core::shared::workload::WorkloadRef;
 use kruise_core::sidecarset::select;
 use kruise_runtime::cache::{Store, SyncState};
 use serde::de::DeserializeOwned;
@@ -138,5 +142,19 @@ impl SidecarSets for CacheView<'_> {
         Ok(store.select(&REVISIONS_BY_SIDECAR_SET, set, |revision| {
             &*revision.metadata.namespace == namespace
         }))
+    }
+}
+
+impl Budgets for CacheView<'_> {
+    fn budgets(&self, namespace: &str) -> Vec<Arc<PodUnavailableBudget>> {
+        let budgets = self.context.budgets.as_ref();
+        budgets.map_or_else(Vec::new, |budgets| budgets.of_namespace(namespace))
+    }
+
+    fn workload_of(&self, namespace: &str, owner: WorkloadRef) -> WorkloadRef {
+        match &self.context.budgets {
+            Some(budgets) => budgets.workload_of(namespace, owner),
+            None => owner,
+        }
     }
 }

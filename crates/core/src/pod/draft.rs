@@ -2,6 +2,7 @@
 
 use super::PodError;
 use crate::json_patch::{self, Operation, diff};
+use crate::shared::workload::WorkloadRef;
 use kruise_api::meta::group_of;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -99,6 +100,10 @@ struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 struct Owner<'a> {
     #[serde(borrow, default)]
     api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
     #[serde(default)]
     controller: Option<bool>,
 }
@@ -120,9 +125,18 @@ struct ReadinessGate<'a> {
 impl Head<'_> {
     /// The API group of the controller that made the Pod.
     pub fn controller_group(&self) -> Option<&str> {
+        self.controlling().map(|owner| group_of(&owner.api_version))
+    }
+
+    /// The controller that made the Pod.
+    pub fn controller(&self) -> Option<WorkloadRef> {
+        let owner = self.controlling()?;
+        Some(WorkloadRef::new(&owner.api_version, &owner.kind, &owner.name))
+    }
+
+    fn controlling(&self) -> Option<&Owner<'_>> {
         let owners = self.metadata.as_ref()?.owner_references.as_ref()?;
-        let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
-        Some(group_of(&controller.api_version))
+        owners.iter().find(|owner| owner.controller == Some(true))
     }
 
     /// The namespace that the Pod itself names.

@@ -1,8 +1,11 @@
 //! What steps can see of the cluster.
 
+use super::related_budget::Budgets;
 use super::sidecars::SidecarSets;
 use crate::admission::ObjectRef;
+use crate::shared::workload::WorkloadRef;
 use kruise_api::namespace::Namespace;
+use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use std::collections::BTreeMap;
@@ -10,9 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The cluster, for reading: what each step wants to know.
-pub trait View: SidecarSets + Sync {}
+pub trait View: SidecarSets + Budgets + Sync {}
 
-impl<V: SidecarSets + Sync> View for V {}
+impl<V: SidecarSets + Budgets + Sync> View for V {}
 
 /// What is not known yet and has to be read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,5 +46,15 @@ impl SidecarSets for Empty {
 
     fn revisions_of(&self, _: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
         Ok(Vec::new())
+    }
+}
+
+impl Budgets for Empty {
+    fn budgets(&self, _: &str) -> Vec<Arc<PodUnavailableBudget>> {
+        Vec::new()
+    }
+
+    fn workload_of(&self, _: &str, owner: WorkloadRef) -> WorkloadRef {
+        owner
     }
 }

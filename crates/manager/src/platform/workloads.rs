@@ -72,6 +72,11 @@ impl Workloads {
         &self.sets
     }
 
+    /// Returns the heads of ReplicaSets, which say who owns them.
+    pub fn replica_sets(&self) -> &Store<PartialObject> {
+        &self.replica_sets
+    }
+
     /// Returns the workload that an owner of Pods stands for: a ReplicaSet of a Deployment for the Deployment.
     pub fn of_owner(&self, namespace: &str, owner: &OwnerReference) -> WorkloadRef {
         let reference = WorkloadRef::from(owner);
