@@ -1,5 +1,6 @@
 use super::world::{World, container};
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, Env, Guard, Phase, Plan, Why, why};
+use kruise_api::gates::{Gate, Gates};
 use kruise_api::kind::Kind as _;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
@@ -317,6 +318,40 @@ fn given_a_write_that_is_refused_then_the_pod_is_left_alone_for_a_while() {
     assert_eq!(world.images("log"), ["log:1", "log:2", "log:2"]);
     let plan: Plan = super::plan(&world.observe(), &world.env());
     assert!(plan.wake_after.is_some(), "{plan:#?}");
+}
+
+#[test]
+fn given_budgets_then_they_are_asked_and_a_pod_that_was_refused_holds_up_no_other() {
+    let mut fresh = world(3, &json!({"maxUnavailable": 1}));
+    fresh.image("log:2");
+    let asking = Env {
+        gates: Gates::default().with(Gate::PodUnavailableBudgetUpdateGate, true),
+        ..fresh.env()
+    };
+    let guards = |world: &World, env: &Env| -> Vec<Option<Guard>> {
+        let plan = super::plan(&world.observe(), env);
+        let steps = plan.actions.iter().filter(|step| step.phase == Phase::Update);
+        steps
+            .flat_map(|step| &step.chains)
+            .map(|chain| chain.guard.clone())
+            .collect()
+    };
+    let of = |pod: &str| Some(Guard::Budget { pod: pod.to_owned() });
+    assert_eq!(guards(&fresh, &fresh.env()), [None], "without the gate nobody asks");
+    let first = guards(&fresh, &asking);
+    assert_eq!(first.len(), 1);
+    let Some(Some(Guard::Budget { pod: refused })) = first.first().cloned() else {
+        panic!("{first:?}")
+    };
+    fresh.last.refused = vec![refused.clone()];
+    let second = guards(&fresh, &asking);
+    assert!(second.len() == 1 && second != [of(&refused)], "{second:?}");
+    let plan = super::plan(&fresh.observe(), &asking);
+    let told = plan
+        .why
+        .iter()
+        .any(|why| matches!(why, Why::Rollout(why::Rollout::BudgetRefused { .. })));
+    assert!(told, "{:?}", plan.why);
 }
 
 #[test]
