@@ -159,6 +159,9 @@ pub struct Step {
     pub pace: Pace,
     /// What happens when a chain fails.
     pub on_failure: OnFailure,
+    /// No more chains are begun than this; those that a budget refuses do not count. Only in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most: Option<usize>,
     /// Chains of writes.
     pub chains: Vec<Chain>,
 }
@@ -170,6 +173,7 @@ impl Step {
             phase,
             pace,
             on_failure,
+            most: None,
             chains: Vec::new(),
         }
     }

@@ -8,7 +8,8 @@
 //!    cluster does not mend which ends the step. What is under way is waited for.
 //! 3. An object that is gone need not be deleted: that is no failure, and as it was not us, nobody is told.
 //! 4. After the steps comes the [`Fallback`](super::Fallback), when its phase wrote nothing, and may not have written anything, and no step has ended the plan.
-//! 5. What disturbs a Pod has to be granted by its budget first. A refusal ends its chain and no other, is no failure, and is asked again after a second.
+//! 5. What disturbs a Pod has to be granted by its budget first. A refusal ends its chain and no other, is no failure, and is asked again after a second. In a step of
+//!    which only so many chains may be begun, the next one takes its place.
 //! 6. The status is written last, whatever happened. Events of the plan itself are held back when it could not be written: the next plan sees the same again.
 
 use std::iter::Enumerate;
@@ -211,6 +212,7 @@ impl<'p> Progress<'p> {
         let (Some(question), Some(running)) = (turn.question(), &mut self.running) else {
             return;
         };
+        running.begun -= 1;
         running.end_chain();
         self.finished.outcome.refused.push(question.pod.to_owned());
         self.finished.wake_after = self.finished.wake_after.into_iter().chain([ASK_AGAIN]).min();
@@ -272,6 +274,8 @@ struct Running<'p> {
     ready: Vec<(usize, Option<&'p Guard>, &'p [Write])>,
     /// Chains that are begun and have not ended.
     under_way: usize,
+    /// Chains that were begun, without those that a budget refused.
+    begun: usize,
     /// So many may be under way.
     allowed: usize,
     /// What failed, with the number of its chain, in the order of the plan.
@@ -285,6 +289,7 @@ impl<'p> Running<'p> {
             chains: step.chains.iter().enumerate(),
             ready: Vec::new(),
             under_way: 0,
+            begun: 0,
             allowed: match step.pace {
                 Pace::InOrder | Pace::SlowStart => 1,
                 Pace::Bounded => AT_ONCE,
@@ -297,9 +302,10 @@ impl<'p> Running<'p> {
         loop {
             let (chain, guard, writes) = match self.ready.pop() {
                 Some(ready) => ready,
-                None if self.under_way < self.allowed => {
+                None if self.under_way < self.allowed && self.step.most.is_none_or(|most| self.begun < most) => {
                     let (number, chain) = self.chains.next()?;
                     self.under_way += 1;
+                    self.begun += 1;
                     (number, chain.guard.as_ref(), &*chain.writes)
                 }
                 None => return None,

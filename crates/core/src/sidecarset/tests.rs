@@ -1,5 +1,5 @@
 use super::world::{World, container};
-use crate::plan::{Action, Env, Guard, Phase, Plan, Why, why};
+use crate::plan::{Action, Env, Plan, Progress, Why, why};
 use kruise_api::gates::{Gate, Gates};
 use kruise_api::kind::Kind as _;
 use kruise_api::pod::Pod;
@@ -321,37 +321,47 @@ fn given_a_write_that_is_refused_then_the_pod_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn given_budgets_then_they_are_asked_and_a_pod_that_was_refused_holds_up_no_other() {
-    let mut fresh = world(3, &json!({"maxUnavailable": 1}));
-    fresh.image("log:2");
+fn given_budgets_then_they_are_asked_and_a_pod_that_is_refused_holds_up_no_other() {
+    let mut world = world(4, &json!({"maxUnavailable": 1}));
+    world.image("log:2");
+    let guards = |env: &Env| -> usize {
+        let plan = super::plan(&world.observe(), env);
+        let chains = plan.actions.iter().flat_map(|step| &step.chains);
+        chains.filter(|chain| chain.guard.is_some()).count()
+    };
+    assert_eq!(guards(&world.env()), 0, "without the gate nobody asks");
     let asking = Env {
         gates: Gates::default().with(Gate::PodUnavailableBudgetUpdateGate, true),
-        ..fresh.env()
+        ..world.env()
     };
-    let guards = |world: &World, env: &Env| -> Vec<Option<Guard>> {
-        let plan = super::plan(&world.observe(), env);
-        let steps = plan.actions.iter().filter(|step| step.phase == Phase::Update);
-        steps
-            .flat_map(|step| &step.chains)
-            .map(|chain| chain.guard.clone())
-            .collect()
-    };
-    let of = |pod: &str| Some(Guard::Budget { pod: pod.to_owned() });
-    assert_eq!(guards(&fresh, &fresh.env()), [None], "without the gate nobody asks");
-    let first = guards(&fresh, &asking);
-    assert_eq!(first.len(), 1);
-    let Some(Some(Guard::Budget { pod: refused })) = first.first().cloned() else {
-        panic!("{first:?}")
-    };
-    fresh.last.refused = vec![refused.clone()];
-    let second = guards(&fresh, &asking);
-    assert!(second.len() == 1 && second != [of(&refused)], "{second:?}");
-    let plan = super::plan(&fresh.observe(), &asking);
-    let told = plan
-        .why
-        .iter()
-        .any(|why| matches!(why, Why::Rollout(why::Rollout::BudgetRefused { .. })));
-    assert!(told, "{:?}", plan.why);
+    let plan = super::plan(&world.observe(), &asking);
+    let mut progress = Progress::of(&plan);
+    let mut asked = Vec::new();
+    while let Some(turn) = progress.next_turn() {
+        let Some(question) = turn.question() else {
+            let _ = progress.answered(turn, Ok(()));
+            continue;
+        };
+        asked.push(question.pod.to_owned());
+        if asked.len() <= 2 {
+            progress.refused(&turn);
+        } else {
+            let _ = progress.answered(turn, Ok(()));
+        }
+    }
+    assert_eq!(
+        asked.len(),
+        3,
+        "two are refused, one is updated, and no more may be: {asked:?}"
+    );
+    world.last = progress.finish().outcome;
+    let plan = super::plan(&world.observe(), &asking);
+    let told = |why: &Why| matches!(why, Why::Rollout(why::Rollout::BudgetRefused { .. }));
+    assert!(plan.why.iter().any(told), "{:?}", plan.why);
+    assert!(
+        serde_json::to_string(&plan.why).unwrap().contains("ns/"),
+        "Pods of a cluster-wide set are told with their namespaces"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //!    less than all.
 //! 4. Pods that are not ready go at once. One that is goes as long as fewer Pods than `maxUnavailable` are under way: updated, and not ready or not consistent.
 //!
-//! 5. With gate `PodUnavailableBudgetUpdateGate` the budget of a Pod is asked before it is changed. One that was refused in the last round goes behind the others, so that
+//! 5. With gate `PodUnavailableBudgetUpdateGate` the budget of a Pod is asked before it is changed. In the place of one that is refused the next goes, so that
 //!    it does not hold up Pods of other budgets.
 //!
 //! Only images are changed, with the record of what ran before; annotations that the set patches come along. A Pod that was changed meanwhile is looked at again.
@@ -38,8 +38,10 @@ const NEXT: usize = 16;
 /// What is done in a round.
 #[derive(Default)]
 pub(super) struct Choice<'r, 'a> {
-    /// Updated now.
+    /// Updated now: the first of these for which no budget refuses it.
     pub(super) update: Vec<&'r Member<'a>>,
+    /// So many of them.
+    most: usize,
     /// The next in the order, should some of those be left alone.
     next: Vec<&'r Member<'a>>,
     /// More than images would change.
@@ -81,7 +83,6 @@ pub(super) fn choose<'r, 'a>(snapshot: &'r Snapshot<'a>) -> Choice<'r, 'a> {
     let left = waiting.len().saturating_sub(kept);
     choice.kept = (waiting.len() - left) as i64;
     waiting.truncate(left);
-    waiting.sort_by_key(|member| was_refused(snapshot, member));
     let is_unavailable = |member: &&Member<'_>| member.is_updated && !(member.is_consistent && member.is_ready);
     choice.unavailable = snapshot.members.iter().filter(is_unavailable).count() as i64;
     let one = IntOrPercent::Int(1);
@@ -97,6 +98,12 @@ pub(super) fn choose<'r, 'a>(snapshot: &'r Snapshot<'a>) -> Choice<'r, 'a> {
     }
     choice.waiting = (waiting.len() - choice.update.len()) as i64;
     choice.update.truncate(ROUND);
+    choice.most = choice.update.len();
+    if asks(snapshot) && choice.most > 0 {
+        // In the place of those that are refused.
+        let others = waiting.iter().take(ROUND).skip(choice.most);
+        choice.update.extend(others);
+    }
     choice.next = waiting.iter().skip(choice.update.len()).take(NEXT).copied().collect();
     choice
 }
@@ -126,6 +133,7 @@ fn partition(partition: Option<&IntOrPercent>, total: usize) -> usize {
 pub(super) fn update(snapshot: &Snapshot<'_>, choice: &Choice<'_, '_>, latest: &str, plan: &mut Plan) {
     mark(snapshot, choice, plan);
     let mut step = disturbing(snapshot);
+    step.most = asks(snapshot).then_some(choice.most);
     for member in &choice.update {
         match change(snapshot, member, latest) {
             Ok(change) => {
