@@ -15,6 +15,7 @@ mod crds;
 pub mod descriptor;
 mod dispatch;
 mod endpoint;
+pub mod explain;
 mod find_pods;
 mod look_up;
 mod metrics;
@@ -44,6 +45,7 @@ use audit::Audit;
 pub use certificate_reconciler::Installed;
 use certificate_reconciler::{ApiAccess, CertificateReconciler, Progress};
 use dispatch::Dispatch;
+use explain::{Explainer, Explanations};
 use kruise_api::{gates::Gates, names::object::SYSTEM_NAMESPACE};
 use kruise_runtime::{cache::Stores, writer::Writer};
 use kube::Client;
@@ -68,6 +70,7 @@ pub struct Context {
     pub stores: Stores,
     /// The budgets that Pods belong to; none where nobody keeps them.
     pub budgets: Option<Budgets>,
+    explanations: Option<Explanations>,
     client: Client,
     /// The manager's own.
     pub namespace: Arc<str>,
@@ -93,6 +96,7 @@ impl Context {
             lookup: Arc::new(Cluster::new(client.clone(), Stores::default())),
             stores: Stores::default(),
             budgets: None,
+            explanations: None,
             client,
             namespace: SYSTEM_NAMESPACE.into(),
             audit: Audit {
@@ -150,6 +154,8 @@ pub struct Dependencies {
     pub audit: Option<AuditLog>,
     /// The budgets of Pods, which controllers ask as well.
     pub budgets: Option<Budgets>,
+    /// What people are told from about objects.
+    pub explainer: Option<Explainer>,
     pub gates: Gates,
     pub registry: Registry,
     pub readiness: Readiness,
@@ -186,6 +192,7 @@ impl Admission {
             writer,
             audit,
             budgets,
+            explainer,
             gates,
             registry,
             readiness,
@@ -198,6 +205,11 @@ impl Admission {
             &settings.namespace,
         );
         context.budgets = budgets;
+        context.explanations = explainer.map(|explainer| Explanations {
+            explainer,
+            host: settings.endpoint(settings.port).host(),
+            secret: settings.secret_name.clone(),
+        });
         if let Some(log) = audit {
             context = context.with_audit_log(log);
         }
