@@ -7,6 +7,7 @@
 //! | readiness gate | Pods of our workloads; with gate `KruisePodReadinessGate` every Pod | adds the readiness gate `KruisePodReady` |
 //! | sidecars | Pods that SidecarSets apply to | injects containers, volumes, secrets, annotations |
 //! | launch priority | Pods whose containers have an order | holds each container until those before it are ready |
+//! | persistent states | Pods of StatefulSets of which a PersistentPodState remembers the topology | brings them back there |
 //!
 //! The order is part of the contract: sidecars take part in the launch order only because they are injected before it.
 //! Steps change the Pod also in a dry run.
@@ -21,11 +22,13 @@
 
 mod draft;
 mod launch_priority;
+mod persistent_states;
 mod readiness_gate;
 mod sidecars;
 mod view;
 
 pub use draft::Draft;
+pub use persistent_states::PersistentPodStates;
 pub use sidecars::SidecarSets;
 pub use view::{Empty, Missing, View};
 
@@ -71,6 +74,9 @@ pub enum PodError {
     /// What SidecarSets bring cannot be injected.
     #[error(transparent)]
     Sidecars(#[from] InjectError),
+    /// What an administrator configured cannot be read.
+    #[error("{0}")]
+    Configuration(String),
     /// Not a Pod: the request is bad.
     #[error("the object is not a Pod: {0}")]
     Malformed(#[from] serde_json::Error),
@@ -92,7 +98,7 @@ impl PodError {
     pub fn code(&self) -> u16 {
         match self {
             Self::Malformed(_) | Self::NotAnObject => 400,
-            Self::Missing(_) | Self::Sidecars(_) | Self::Priority { .. } => 500,
+            Self::Missing(_) | Self::Sidecars(_) | Self::Configuration(_) | Self::Priority { .. } => 500,
         }
     }
 }
@@ -105,7 +111,12 @@ impl From<Missing> for PodError {
 
 type Step = fn(&mut Draft<'_>, &Env<'_>) -> Result<(), PodError>;
 
-const STEPS: &[Step] = &[readiness_gate::add, sidecars::add, launch_priority::add];
+const STEPS: &[Step] = &[
+    readiness_gate::add,
+    sidecars::add,
+    launch_priority::add,
+    persistent_states::add,
+];
 
 /// Runs all steps on a new Pod, given as JSON, and tells what to change.
 pub fn mutate(pod: &str, env: &Env<'_>) -> Result<Vec<Operation>, PodError> {

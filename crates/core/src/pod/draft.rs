@@ -2,6 +2,7 @@
 
 use super::PodError;
 use crate::json_patch::{self, Operation, diff};
+use crate::shared::workload::WorkloadRef;
 use kruise_api::meta::group_of;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -42,6 +43,8 @@ pub struct Head<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     owner_references: Option<Vec<Owner<'a>>>,
     #[serde(borrow, default)]
@@ -99,6 +102,10 @@ struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 struct Owner<'a> {
     #[serde(borrow, default)]
     api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
     #[serde(default)]
     controller: Option<bool>,
 }
@@ -123,6 +130,23 @@ impl Head<'_> {
         let owners = self.metadata.as_ref()?.owner_references.as_ref()?;
         let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
         Some(group_of(&controller.api_version))
+    }
+
+    /// The controller that made the Pod.
+    pub fn controller(&self) -> Option<WorkloadRef> {
+        let owners = self.metadata.as_ref()?.owner_references.as_ref()?;
+        let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
+        Some(WorkloadRef::new(
+            &controller.api_version,
+            &controller.kind,
+            &controller.name,
+        ))
+    }
+
+    /// The name of the Pod, if it has one of its own.
+    pub fn name(&self) -> Option<&str> {
+        let name = self.metadata.as_ref()?.name.as_deref();
+        name.filter(|name| !name.is_empty())
     }
 
     /// The namespace that the Pod itself names.

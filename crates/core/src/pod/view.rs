@@ -1,8 +1,12 @@
 //! What steps can see of the cluster.
 
+use super::persistent_states::PersistentPodStates;
 use super::sidecars::SidecarSets;
 use crate::admission::ObjectRef;
+use crate::shared::workload::WorkloadRef;
+use kruise_api::configuration::CustomWorkload;
 use kruise_api::namespace::Namespace;
+use kruise_api::persistentpodstate::v1beta1::PersistentPodState;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use std::collections::BTreeMap;
@@ -10,9 +14,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The cluster, for reading: what each step wants to know.
-pub trait View: SidecarSets + Sync {}
+pub trait View: SidecarSets + PersistentPodStates + Sync {}
 
-impl<V: SidecarSets + Sync> View for V {}
+impl<V: SidecarSets + PersistentPodStates + Sync> View for V {}
 
 /// What is not known yet and has to be read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,5 +47,15 @@ impl SidecarSets for Empty {
 
     fn revisions_of(&self, _: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
         Ok(Vec::new())
+    }
+}
+
+impl PersistentPodStates for Empty {
+    fn states_of(&self, _: &str, _: &WorkloadRef) -> Result<Vec<Arc<PersistentPodState>>, Missing> {
+        Ok(Vec::new())
+    }
+
+    fn listed_workloads(&self) -> Result<Result<Vec<CustomWorkload>, String>, Missing> {
+        Ok(Ok(Vec::new()))
     }
 }
