@@ -21,7 +21,6 @@ use serde_json::json;
 use super::{Observed, Workload, workload_of};
 use crate::plan::why;
 use crate::plan::{Action, Chain, OnFailure, Pace, Phase, Plan, Step, Target};
-use crate::shared::owner::Owner;
 
 /// The weight of preferred keys.
 const WEIGHT: i32 = 100;
@@ -140,14 +139,9 @@ fn create(observed: &Observed, workload: &Workload) -> Action {
         kind: reference.kind.clone(),
         name: reference.name.clone(),
     });
-    let mut owner = Owner {
-        api_version: reference.api_version.clone(),
-        kind: reference.kind.clone(),
-        name: reference.name.clone(),
-        uid: workload.uid.clone(),
-    }
-    .plain_reference();
-    owner["controller"] = json!(true);
+    let owner = json!({
+        "apiVersion": reference.api_version, "kind": reference.kind, "name": reference.name, "uid": workload.uid, "controller": true,
+    });
     let body = json!({
         "apiVersion": PersistentPodState::API_VERSION, "kind": PersistentPodState::KIND,
         "metadata": {"name": observed.name, "namespace": observed.namespace, "ownerReferences": [owner]},

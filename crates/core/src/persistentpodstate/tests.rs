@@ -327,7 +327,7 @@ fn given_one_made_by_hand_then_it_is_not_deleted_nor_turned_to_another_workload(
     world.round();
     assert!(world.round().is_idle(), "no annotation, and not the workload's own");
     world.cluster.edit(PersistentPodState::RESOURCE, "web", |state| {
-        state["spec"]["targetRef"]["name"] = json!("db")
+        state["spec"]["targetRef"]["name"] = json!("db");
     });
     world.annotate(&json!({(annotation::AUTO_PERSISTENT_POD_STATE): "true", (annotation::REQUIRED_TOPOLOGY): "zone"}));
     let plan = world.plan();

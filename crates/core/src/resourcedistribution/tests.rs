@@ -304,7 +304,7 @@ fn given_objects_of_others_then_they_are_left_alone_and_told_of() {
     );
     // Of another distribution of the same name, before the garbage collector has come.
     world.edit("b", |copy| {
-        copy["metadata"]["ownerReferences"][0]["uid"] = json!("uid-old")
+        copy["metadata"]["ownerReferences"][0]["uid"] = json!("uid-old");
     });
     world.settle();
     assert_eq!(world.summary(), (2, 0, 2, vec![bad("ConflictOccurred", &["a", "b"])]));

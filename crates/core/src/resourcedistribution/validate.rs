@@ -52,7 +52,7 @@ fn resource(new: &Submitted, old: Option<&Submitted>, found: &Lookups, at: &Path
             errors.push(FieldError::required(&name, "name or generateName is required"));
         }
         Err(unfit @ Unfit::Unreadable) => {
-            errors.push(FieldError::invalid(at, identity.kind.as_str(), &unfit.to_string()))
+            errors.push(FieldError::invalid(at, identity.kind.as_str(), &unfit.to_string()));
         }
     }
     if old.is_some_and(|old| Identity::of(&old.spec.resource) != identity) {
