@@ -23,6 +23,7 @@ mod validate;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kruise_api::configmap::ConfigMap;
 use kruise_api::kind::Kind as _;
@@ -117,6 +118,8 @@ impl crate::plan::Observation for Observed {
     }
 }
 
+/// How soon it is told what was refused.
+const TELL: Duration = Duration::from_secs(1);
 const NAMESPACE: &str = "namespace not found or is terminating";
 const CONFLICT: &str = "conflict with existing resources because of the same namespace, group, version, kind and name";
 
@@ -174,6 +177,10 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     plan.status = report.write(distribution, matched.len(), env.now);
     // What failed before is reported as failed until it is seen to have gone well.
     plan.status_if_all_done = observed.last.failures.is_empty();
+    if plan.status_if_all_done && plan.writes().next().is_some() {
+        // What is wrong in itself is not tried again for long, but has to be told.
+        plan.wake(TELL);
+    }
     plan
 }
 

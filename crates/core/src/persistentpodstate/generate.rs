@@ -122,6 +122,10 @@ pub(super) fn follow(observed: &Observed, plan: &mut Plan) -> Generated {
             message: failure.message.clone(),
         })
     }));
+    if observed.last.has_failed(Phase::Scale) {
+        // What is refused time and again does not keep the rest from being done.
+        return Generated::Nothing;
+    }
     Generated::Written
 }
 

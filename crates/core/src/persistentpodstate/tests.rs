@@ -335,6 +335,45 @@ fn given_one_made_by_hand_then_it_is_not_deleted_nor_turned_to_another_workload(
     assert_eq!(plan.writes().count(), 0);
 }
 
+#[test]
+fn given_what_the_original_wrote_then_it_is_taken_over_as_it_is() {
+    let mut world = World::new();
+    world.replicas = 2;
+    world.annotate(&json!({
+        (annotation::AUTO_PERSISTENT_POD_STATE): "true", (annotation::REQUIRED_TOPOLOGY): "kubernetes.io/os",
+        (annotation::PREFERRED_TOPOLOGY): "kubernetes.io/hostname,kubernetes.io/arch",
+        (annotation::PERSISTENT_POD_ANNOTATIONS): "example.com/mark",
+    }));
+    let labels = json!({"kubernetes.io/arch": "amd64", "kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux"});
+    let record = json!({"annotations": {"example.com/mark": "m1"}, "nodeName": "n1", "nodeTopologyLabels": labels});
+    let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "controller": true, "kind": "StatefulSet", "name": "web", "uid": SET});
+    let stored = json!({
+        "metadata": {"name": "web", "namespace": "shop", "generation": 1, "ownerReferences": [owner]},
+        "spec": {
+            "persistentPodAnnotations": [{"key": "example.com/mark"}],
+            "preferredPersistentTopology": [{"preference": {"keys": ["kubernetes.io/hostname", "kubernetes.io/arch"]}, "weight": 100}],
+            "requiredPersistentTopology": {"keys": ["kubernetes.io/os"]},
+            "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"},
+        },
+        "status": {"observedGeneration": 1, "podStates": {"web-0": record, "web-1": record}},
+    });
+    world.cluster.put(PersistentPodState::RESOURCE, stored.clone());
+    world.pod(0, "n1", true);
+    world.pod(1, "n1", true);
+    assert!(world.round().is_idle());
+    // And made anew it would be the same.
+    world
+        .cluster
+        .objects
+        .remove(&(PersistentPodState::RESOURCE, "web".to_owned()));
+    world.round();
+    assert_eq!(world.state()["spec"], stored["spec"]);
+    assert_eq!(
+        world.state()["metadata"]["ownerReferences"],
+        stored["metadata"]["ownerReferences"]
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -393,8 +393,9 @@ fn given_labels_and_all_namespaces_then_those_that_match_have_a_copy() {
 fn given_refusals_then_they_are_told_with_their_namespaces_and_the_others_go_on() {
     let mut world = World::new(&targets(&["a", "b", "c"]));
     world.closed = vec!["b".to_owned()];
-    world.round();
+    let plan = world.round();
     assert!(world.status().is_null(), "the next plan knows what failed");
+    assert_eq!(plan.wake_after, Some(TELL), "and comes soon, whatever it was");
     world.settle();
     assert_eq!(world.places(), ["a", "c"]);
     assert_eq!(world.summary(), (3, 2, 1, vec![bad("CreateResourceFailed", &["b"])]));

@@ -1,7 +1,7 @@
 //! ResourceDistributions: what is watched and what is looked at. Every decision is made in [`kruise_core::resourcedistribution`].
 //!
 //! - A change of a distribution has it looked at, and so does any change of a copy that it owns or owned.
-//! - An object of somebody else that comes, goes or changes hands concerns the distributions of its kind and name: it may be in their way.
+//! - An object that comes, goes or changes hands concerns all distributions of its kind and name: it may be in the way of another one.
 //! - A namespace that comes, goes, is about to go or changes its labels concerns those who count it as a target, before or after.
 
 use crate::{
@@ -100,9 +100,8 @@ impl ResourceDistributions {
         for name in [&before, &after].into_iter().flatten() {
             enqueue.key("", name);
         }
-        let is_foreign = event.old.is_some() && before.is_none() || event.new.is_some() && after.is_none();
         let came_or_went = event.old.is_none() || event.new.is_none() || before != after;
-        let Some(object) = event.latest().filter(|_| is_foreign && came_or_went) else {
+        let Some(object) = event.latest().filter(|_| came_or_went) else {
             return;
         };
         let key = distributed(K::RESOURCE.kind, object.name());
