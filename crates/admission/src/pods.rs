@@ -7,7 +7,7 @@
 mod index;
 mod view;
 
-pub use index::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD};
+pub use index::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
 
 use crate::{Context, Request, Verdict, descriptor::Descriptor};
 use futures::future::BoxFuture;

@@ -25,6 +25,8 @@ use super::{Action, Chain, Event, Failure, FailureClass, Guard, OnFailure, Outco
 
 /// Chains of one step under way at the same time. The writer has a limit of its own that follows what the server can take.
 const AT_ONCE: usize = 256;
+/// Chains of a step whose writes are large.
+const FEW: usize = 32;
 /// When a budget that refused is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -167,7 +169,8 @@ impl<'p> Progress<'p> {
             } else if let Some(fallback) = self.take_fallback() {
                 self.begin(fallback);
             } else {
-                let is_due = std::mem::take(&mut self.is_status_due);
+                let mut is_due = std::mem::take(&mut self.is_status_due);
+                is_due &= !self.plan.status_if_all_done || self.finished.outcome.failures.is_empty();
                 let action = self.plan.status.as_ref().filter(|_| is_due)?;
                 return Some(Turn { action, at: None });
             }
@@ -293,6 +296,7 @@ impl<'p> Running<'p> {
             allowed: match step.pace {
                 Pace::InOrder | Pace::SlowStart => 1,
                 Pace::Bounded => AT_ONCE,
+                Pace::Few => FEW,
             },
             failures: Vec::new(),
         }
@@ -345,7 +349,7 @@ impl<'p> Running<'p> {
         let ends_step = match self.step.pace {
             // What was refused here would be refused for the others as well.
             Pace::SlowStart => !failure.class.is_passing(),
-            Pace::InOrder | Pace::Bounded => self.step.on_failure.ends_step(failure.class),
+            Pace::InOrder | Pace::Bounded | Pace::Few => self.step.on_failure.ends_step(failure.class),
         };
         if ends_step {
             self.allowed = 0;

@@ -1,7 +1,8 @@
 //! What holds an object back, for machines and, as a sentence, for people.
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
-//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), and of jobs ([`Jobs`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), of jobs ([`Jobs`]), of copies
+//! ([`Distribution`]), and of what is remembered of Pods ([`Topology`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) with their
 //! ordinals ([`Ordinals`]) and claims ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
@@ -10,6 +11,7 @@
 
 mod budgets;
 mod claims;
+mod distribution;
 mod general;
 mod images;
 mod jobs;
@@ -17,6 +19,7 @@ mod nodes;
 mod ordinals;
 mod pods;
 mod rollout;
+mod topology;
 
 use std::fmt;
 
@@ -24,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use budgets::Budgets;
 pub use claims::Claims;
+pub use distribution::Distribution;
 pub use general::General;
 pub use images::Images;
 pub use jobs::Jobs;
@@ -31,6 +35,7 @@ pub use nodes::Nodes;
 pub use ordinals::{OrdinalState, Ordinals};
 pub use pods::{Hook, Pods};
 pub use rollout::Rollout;
+pub use topology::Topology;
 
 /// Why not more is done now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +59,10 @@ pub enum Why {
     Budgets(Budgets),
     /// What holds back jobs.
     Jobs(Jobs),
+    /// What keeps copies from namespaces.
+    Distribution(Distribution),
+    /// What a PersistentPodState does not remember.
+    Topology(Topology),
 }
 
 impl fmt::Display for Why {
@@ -68,6 +77,8 @@ impl fmt::Display for Why {
             Self::Nodes(why) => fmt::Display::fmt(why, f),
             Self::Budgets(why) => fmt::Display::fmt(why, f),
             Self::Jobs(why) => fmt::Display::fmt(why, f),
+            Self::Distribution(why) => fmt::Display::fmt(why, f),
+            Self::Topology(why) => fmt::Display::fmt(why, f),
         }
     }
 }
@@ -123,6 +134,18 @@ impl From<Budgets> for Why {
 impl From<Jobs> for Why {
     fn from(why: Jobs) -> Self {
         Self::Jobs(why)
+    }
+}
+
+impl From<Distribution> for Why {
+    fn from(why: Distribution) -> Self {
+        Self::Distribution(why)
+    }
+}
+
+impl From<Topology> for Why {
+    fn from(why: Topology) -> Self {
+        Self::Topology(why)
     }
 }
 

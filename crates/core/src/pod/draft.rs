@@ -44,6 +44,8 @@ pub struct Head<'a> {
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
     #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
     owner_references: Option<Vec<Owner<'a>>>,
     #[serde(borrow, default)]
     namespace: Option<Cow<'a, str>>,
@@ -137,6 +139,23 @@ impl Head<'_> {
     fn controlling(&self) -> Option<&Owner<'_>> {
         let owners = self.metadata.as_ref()?.owner_references.as_ref()?;
         owners.iter().find(|owner| owner.controller == Some(true))
+    }
+
+    /// The controller that made the Pod.
+    pub fn controller(&self) -> Option<WorkloadRef> {
+        let owners = self.metadata.as_ref()?.owner_references.as_ref()?;
+        let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
+        Some(WorkloadRef::new(
+            &controller.api_version,
+            &controller.kind,
+            &controller.name,
+        ))
+    }
+
+    /// The name of the Pod, if it has one of its own.
+    pub fn name(&self) -> Option<&str> {
+        let name = self.metadata.as_ref()?.name.as_deref();
+        name.filter(|name| !name.is_empty())
     }
 
     /// The namespace that the Pod itself names.

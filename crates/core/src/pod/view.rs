@@ -1,10 +1,13 @@
 //! What steps can see of the cluster.
 
+use super::persistent_states::PersistentPodStates;
 use super::related_budget::Budgets;
 use super::sidecars::SidecarSets;
 use crate::admission::ObjectRef;
 use crate::shared::workload::WorkloadRef;
+use kruise_api::configuration::CustomWorkload;
 use kruise_api::namespace::Namespace;
+use kruise_api::persistentpodstate::v1beta1::PersistentPodState;
 use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
@@ -13,9 +16,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The cluster, for reading: what each step wants to know.
-pub trait View: SidecarSets + Budgets + Sync {}
+pub trait View: SidecarSets + Budgets + PersistentPodStates + Sync {}
 
-impl<V: SidecarSets + Budgets + Sync> View for V {}
+impl<V: SidecarSets + Budgets + PersistentPodStates + Sync> View for V {}
 
 /// What is not known yet and has to be read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,5 +59,15 @@ impl Budgets for Empty {
 
     fn workload_of(&self, _: &str, owner: WorkloadRef) -> WorkloadRef {
         owner
+    }
+}
+
+impl PersistentPodStates for Empty {
+    fn states_of(&self, _: &str, _: &WorkloadRef) -> Result<Vec<Arc<PersistentPodState>>, Missing> {
+        Ok(Vec::new())
+    }
+
+    fn listed_workloads(&self) -> Result<Result<Vec<CustomWorkload>, String>, Missing> {
+        Ok(Ok(Vec::new()))
     }
 }

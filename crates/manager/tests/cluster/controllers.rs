@@ -19,10 +19,16 @@ pub(super) struct Controllers {
 }
 
 impl Controllers {
-    /// With more flags. They write through these faults. Events are not told: they are writes too, and come at no certain time.
+    /// They write through these faults. Events are not told: they are writes too, and come at no certain time.
+    pub(super) async fn start(namespace: &str, faults: &Faults) -> Self {
+        Self::start_with(namespace, faults, &[]).await
+    }
+
+    /// With more flags; an empty namespace means all.
     pub(super) async fn start_with(namespace: &str, faults: &Faults, more: &[&str]) -> Self {
         let own = ["manager".to_owned(), format!("--namespace={namespace}")];
-        let flags = parse(own.into_iter().chain(more.iter().map(|flag| (*flag).to_owned()))).unwrap();
+        let more = more.iter().map(|flag| (*flag).to_owned());
+        let flags = parse(own.into_iter().chain(more)).unwrap();
         let settings = Arc::new(Settings::read(flags, |_| None).unwrap());
         let client = faults.client_of(config(&cluster::kubeconfig()).await);
         let registry = Registry::new();

@@ -83,6 +83,11 @@ impl Stage {
         self.shared().world.system.api()
     }
 
+    /// ConfigMaps where `kruise-configuration` is.
+    pub(crate) fn configuration(&self) -> Api<k8s_openapi::api::core::v1::ConfigMap> {
+        self.shared().world.system.api()
+    }
+
     pub(crate) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         self.work.api()
     }
