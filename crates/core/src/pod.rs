@@ -7,6 +7,8 @@
 //! | readiness gate | Pods of our workloads; with gate `KruisePodReadinessGate` every Pod | adds the readiness gate `KruisePodReady` |
 //! | sidecars | Pods that SidecarSets apply to | injects containers, volumes, secrets, annotations |
 //! | launch priority | Pods whose containers have an order | holds each container until those before it are ready |
+//! | liveness | Pods of our workloads that ask for it, with gate `EnhancedLivenessProbe` | sets liveness probes aside |
+//! | probes | Pods that PodProbeMarkers choose, with gate `EnablePodProbeMarkerOnServerless` | has the Pod carry its probes |
 //!
 //! The order is part of the contract: sidecars take part in the launch order only because they are injected before it.
 //! Steps change the Pod also in a dry run.
@@ -21,11 +23,14 @@
 
 mod draft;
 mod launch_priority;
+mod liveness;
+mod probes;
 mod readiness_gate;
 mod sidecars;
 mod view;
 
 pub use draft::Draft;
+pub use probes::ProbeMarkers;
 pub use sidecars::SidecarSets;
 pub use view::{Empty, Missing, View};
 
@@ -105,7 +110,13 @@ impl From<Missing> for PodError {
 
 type Step = fn(&mut Draft<'_>, &Env<'_>) -> Result<(), PodError>;
 
-const STEPS: &[Step] = &[readiness_gate::add, sidecars::add, launch_priority::add];
+const STEPS: &[Step] = &[
+    readiness_gate::add,
+    sidecars::add,
+    launch_priority::add,
+    liveness::set_aside,
+    probes::announce,
+];
 
 /// Runs all steps on a new Pod, given as JSON, and tells what to change.
 pub fn mutate(pod: &str, env: &Env<'_>) -> Result<Vec<Operation>, PodError> {

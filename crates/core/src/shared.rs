@@ -13,6 +13,7 @@
 //! | updates: in place or not, batches, records | [`pod_update`], [`inplace`], [`container_hash`] |
 //! | which Pod comes first | [`update_order`], [`pod_rank`] |
 //! | images ahead of an update | [`predownload`] |
+//! | what probes leave on Pods | [`probe_marks`] |
 //! | numbers that users give as shares | [`scaled_value`] |
 //! | status, conditions, reasons | [`status`], [`conditions`], [`explain`] |
 //! | workloads of any kind, by reference | [`workload`] |
@@ -41,6 +42,7 @@ pub mod pod_factory;
 pub mod pod_rank;
 pub mod pod_update;
 pub mod predownload;
+pub mod probe_marks;
 pub mod quantity;
 pub mod readiness;
 pub mod revision;

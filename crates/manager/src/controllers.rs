@@ -15,7 +15,10 @@ mod imagelistpulljob;
 mod imagepulljob;
 mod launch_priority;
 mod nodeimage;
+mod nodepodprobe;
+mod pod_marks;
 mod pod_readiness;
+mod podprobemarker;
 mod pods;
 mod podunavailablebudget;
 mod sidecar_terminator;
@@ -58,6 +61,11 @@ const BUILT: &[(&str, Build)] = &[
     ),
     (controller::IMAGE_PULL_JOB, build_one::<imagepulljob::ImagePullJobs>),
     (controller::NODE_IMAGE, build_one::<nodeimage::NodeImages>),
+    (controller::NODE_POD_PROBE, build_one::<nodepodprobe::NodePodProbes>),
+    (
+        controller::POD_PROBE_MARKER,
+        build_one::<podprobemarker::PodProbeMarkers>,
+    ),
     (controller::POD_READINESS, build_one::<pod_readiness::PodReadiness>),
     (controller::SIDECAR_SET, build_one::<sidecarset::SidecarSets>),
     (

@@ -13,6 +13,7 @@ use kruise_api::{
     gates::Gate,
     names::component::controller,
     namespace::Namespace,
+    podprobemarker::v1alpha1::PodProbeMarker,
     podunavailablebudget::{self, v1beta1::PodUnavailableBudget},
     sidecarset::{self, v1beta1::SidecarSet},
 };
@@ -27,7 +28,11 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             live: Live::GatedAndServed(Gate::PodWebhook, &sidecarset::KIND),
             reach: Reach::Pods,
             handler: Handler::Later(pods::mutate),
-            reads: &[Stores::pending::<SidecarSet>, Stores::pending::<Namespace>],
+            reads: &[
+                Stores::pending::<SidecarSet>,
+                Stores::pending::<Namespace>,
+                Stores::pending::<PodProbeMarker>,
+            ],
         }),
         validate: Some(Hook {
             path: "/validate-pod",
@@ -164,6 +169,8 @@ pub(super) const RESOURCES: &[Descriptor] = &[
                 controller::DAEMON_SET,
                 controller::IMAGE_PULL_JOB,
                 controller::NODE_IMAGE,
+                controller::NODE_POD_PROBE,
+                controller::POD_PROBE_MARKER,
                 controller::SIDECAR_TERMINATOR,
             ]),
         )],

@@ -1,8 +1,10 @@
 //! What steps can see of the cluster.
 
+use super::probes::ProbeMarkers;
 use super::sidecars::SidecarSets;
 use crate::admission::ObjectRef;
 use kruise_api::namespace::Namespace;
+use kruise_api::podprobemarker::v1alpha1::PodProbeMarker;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use std::collections::BTreeMap;
@@ -10,9 +12,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The cluster, for reading: what each step wants to know.
-pub trait View: SidecarSets + Sync {}
+pub trait View: SidecarSets + ProbeMarkers + Sync {}
 
-impl<V: SidecarSets + Sync> View for V {}
+impl<V: SidecarSets + ProbeMarkers + Sync> View for V {}
 
 /// What is not known yet and has to be read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,12 @@ impl SidecarSets for Empty {
     }
 
     fn revisions_of(&self, _: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
+        Ok(Vec::new())
+    }
+}
+
+impl ProbeMarkers for Empty {
+    fn probe_markers(&self, _: &str) -> Result<Vec<Arc<PodProbeMarker>>, Missing> {
         Ok(Vec::new())
     }
 }

@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 use kruise_api::gates::Gates;
 use kruise_api::namespace::Namespace;
+use kruise_api::podprobemarker::v1alpha1::PodProbeMarker;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use kruise_core::json_patch;
-use kruise_core::pod::{self, Env, Missing, SidecarSets};
+use kruise_core::pod::{self, Env, Missing, ProbeMarkers, SidecarSets};
 use kruise_core::sidecarset::default::default;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -37,6 +38,12 @@ impl SidecarSets for All {
     }
 
     fn revisions_of(&self, _: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
+        Ok(Vec::new())
+    }
+}
+
+impl ProbeMarkers for All {
+    fn probe_markers(&self, _: &str) -> Result<Vec<Arc<PodProbeMarker>>, Missing> {
         Ok(Vec::new())
     }
 }

@@ -27,6 +27,10 @@ pub struct World {
     pub pod_address: String,
     /// Pulls under way, and the most that ever were.
     pub pulling: (usize, usize),
+    /// Commands under way, by container and words.
+    pub executing: BTreeMap<String, usize>,
+    /// The most that one command ever was under way in one container.
+    pub most_at_once: usize,
     /// Everything that was asked.
     pub calls: Vec<Called>,
     pub(super) script: BTreeMap<String, VecDeque<Ends>>,
@@ -89,6 +93,8 @@ impl Default for World {
             kubelet: true,
             pod_address: "127.0.0.1".to_owned(),
             pulling: (0, 0),
+            executing: BTreeMap::new(),
+            most_at_once: 0,
             calls: Vec::new(),
             script: BTreeMap::new(),
             made: 0,
