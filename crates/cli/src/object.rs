@@ -1,13 +1,16 @@
 //! Which object is meant, and what it says of itself.
 //!
 //! What all kinds have is told the same way for all: that an object is being deleted, that its status is old or missing, its conditions. A kind adds what its
-//! own numbers mean ([`workloads`], [`jobs`]).
+//! own numbers mean ([`workloads`], [`jobs`], [`probes`]).
 
 mod jobs;
+mod probes;
 mod workloads;
 
 use anyhow::{Result, bail};
-use kruise_api::{advancedcronjob, broadcastjob, cloneset, daemonset, registry::KindInfo, sidecarset, statefulset};
+use kruise_api::{
+    advancedcronjob, broadcastjob, cloneset, daemonset, podprobemarker, registry::KindInfo, sidecarset, statefulset,
+};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
@@ -51,6 +54,11 @@ const KINDS: &[ExplainedKind] = &[
         info: &advancedcronjob::KIND,
         summary: jobs::advancedcronjob_summary,
         describe: jobs::advancedcronjob,
+    },
+    ExplainedKind {
+        info: &podprobemarker::KIND,
+        summary: probes::summary,
+        describe: probes::describe,
     },
 ];
 

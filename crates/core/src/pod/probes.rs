@@ -1,4 +1,5 @@
-//! Pods carry their probes with them, for whoever runs them where there is no daemon (gate `EnablePodProbeMarkerOnServerless`).
+//! Pods carry their probes with them, for whoever runs them where there is no daemon (gate `EnablePodProbeMarkerOnServerless`,
+//! and `PodProbeMarkerGate`, without which there are no markers).
 //!
 //! - The markers of the namespace that choose the Pod count, in the order of their names. A probe is taken if it has a condition and the Pod its container; of
 //!   two for the same condition, or of the same name for the same container, the first one.
@@ -24,7 +25,8 @@ pub trait ProbeMarkers {
 }
 
 pub(super) fn announce(pod: &mut Draft<'_>, env: &Env<'_>) -> Result<(), PodError> {
-    if !env.gates.enabled(Gate::EnablePodProbeMarkerOnServerless) {
+    let needed = [Gate::EnablePodProbeMarkerOnServerless, Gate::PodProbeMarkerGate];
+    if !needed.into_iter().all(|gate| env.gates.enabled(gate)) {
         return Ok(());
     }
     let namespace = pod.head().namespace().unwrap_or(env.namespace);

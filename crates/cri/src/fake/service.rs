@@ -228,6 +228,9 @@ impl RuntimeService for Service {
         if !containers.any(|container| container.id == request.container_id && container.running) {
             return Err(Status::unknown("failed to exec in container: it is not running"));
         }
+        if request.cmd.first().is_some_and(|first| world.missing.contains(first)) {
+            return Err(Status::unknown("failed to exec in container: no such file"));
+        }
         let ended = request.cmd.first().and_then(|first| world.commands.get(first)).cloned();
         let ended = ended.unwrap_or_default();
         Ok(Response::new(wire::ExecSyncResponse {

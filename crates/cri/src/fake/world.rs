@@ -1,6 +1,6 @@
 //! What the fake runtime knows.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Ends;
 use crate::runtime::{Credentials, Executed};
@@ -21,6 +21,8 @@ pub struct World {
     pub containers: Vec<FakeContainer>,
     /// What commands print, by their first word; any other succeeds and prints nothing.
     pub commands: BTreeMap<String, Executed>,
+    /// Commands that no container has, by their first word.
+    pub missing: BTreeSet<String>,
     /// Whether stopped containers come back.
     pub kubelet: bool,
     /// Address of all Pods.
@@ -90,6 +92,7 @@ impl Default for World {
             pods: BTreeMap::new(),
             containers: Vec::new(),
             commands: BTreeMap::new(),
+            missing: BTreeSet::new(),
             kubelet: true,
             pod_address: "127.0.0.1".to_owned(),
             pulling: (0, 0),

@@ -39,7 +39,8 @@ impl Platform {
             self.store::<SidecarSet>();
             self.store::<Namespace>();
             self.store::<ControllerRevision>();
-            if self.settings.gates.enabled(Gate::EnablePodProbeMarkerOnServerless) {
+            let carried = [Gate::EnablePodProbeMarkerOnServerless, Gate::PodProbeMarkerGate];
+            if carried.into_iter().all(|gate| self.settings.gates.enabled(gate)) {
                 self.store::<PodProbeMarker>();
             }
         }
