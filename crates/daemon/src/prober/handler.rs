@@ -194,7 +194,8 @@ mod tests {
     use tokio::net::TcpListener;
 
     /// Answers one request after another, each connection with the next answer; the last one stays.
-    async fn server(answers: &'static [&'static str]) -> u16 {
+    async fn server(answers: &[&'static str]) -> u16 {
+        let answers = answers.to_vec();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         tokio::spawn(async move {
@@ -218,7 +219,7 @@ mod tests {
         check(&runtime, "c", "127.0.0.1", &probe).await
     }
 
-    async fn got(answers: &'static [&'static str]) -> Check {
+    async fn got(answers: &[&'static str]) -> Check {
         let port = server(answers).await;
         checked(json!({"httpGet": {"port": port, "path": "/a/b?c", "scheme": "HTTP"}})).await
     }
