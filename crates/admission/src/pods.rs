@@ -7,7 +7,7 @@
 mod index;
 mod view;
 
-pub use index::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
+pub use index::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
 
 use crate::{Context, Request, Verdict, descriptor::Descriptor};
 use futures::future::BoxFuture;
@@ -40,7 +40,7 @@ pub(crate) fn mutate<'a>(
 async fn decide(pod: &str, request: &Request<'_>, context: &Context) -> Verdict {
     let suffix = name_suffix();
     let (now, chance) = (Timestamp::now(), fastrand::u64(..));
-    let mut view = CacheView::new(context);
+    let mut view = CacheView::new(context, &request.namespace);
     for _ in 0..ROUNDS {
         let env = Env {
             gates: context.gates,

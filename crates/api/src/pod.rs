@@ -89,6 +89,13 @@ impl Template {
     }
 }
 
+impl Pod {
+    /// Whether an annotation of this key would be known, if the Pod has it; others are not kept.
+    pub fn keeps_annotation(&self, key: &str) -> bool {
+        crate::meta::is_read(key) || self.spec.template.takes_annotation(key)
+    }
+}
+
 impl Template {
     /// Whether a container takes a variable from this annotation of the Pod, or from all of them.
     fn takes_annotation(&self, key: &str) -> bool {
@@ -125,6 +132,21 @@ pub struct Container {
     /// Resources whose change restarts the container.
     #[serde(rename = "resizePolicy", deserialize_with = "wire::restarting")]
     pub restarts_for: Box<[Text]>,
+    /// Ports that have a name.
+    #[serde(rename = "ports", deserialize_with = "wire::named")]
+    pub named_ports: Box<[NamedPort]>,
+}
+
+/// A port of a container that is known by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NamedPort {
+    /// Name, unique in the Pod.
+    #[serde(deserialize_with = "or_empty")]
+    pub name: Text,
+    /// Number.
+    #[serde(deserialize_with = "or_empty")]
+    pub container_port: i32,
 }
 
 impl Container {

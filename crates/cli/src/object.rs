@@ -1,16 +1,17 @@
 //! Which object is meant, and what it says of itself.
 //!
 //! What all kinds have is told the same way for all: that an object is being deleted, that its status is old or missing, its conditions. A kind adds what its
-//! own numbers mean ([`workloads`], [`jobs`], [`placement`]).
+//! own numbers mean ([`workloads`], [`jobs`], [`placement`], [`probes`]).
 
 mod jobs;
 mod placement;
+mod probes;
 mod workloads;
 
 use anyhow::{Result, bail};
 use kruise_api::{
-    advancedcronjob, broadcastjob, cloneset, daemonset, persistentpodstate, registry::KindInfo, resourcedistribution,
-    sidecarset, statefulset,
+    advancedcronjob, broadcastjob, cloneset, daemonset, persistentpodstate, podprobemarker, registry::KindInfo,
+    resourcedistribution, sidecarset, statefulset,
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
@@ -65,6 +66,11 @@ const KINDS: &[ExplainedKind] = &[
         info: &persistentpodstate::KIND,
         summary: placement::persistentpodstate_summary,
         describe: |_| Vec::new(),
+    },
+    ExplainedKind {
+        info: &podprobemarker::KIND,
+        summary: probes::summary,
+        describe: probes::describe,
     },
 ];
 

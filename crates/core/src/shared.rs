@@ -14,6 +14,7 @@
 //! | which Pod comes first | [`update_order`], [`pod_rank`] |
 //! | images ahead of an update | [`predownload`] |
 //! | ordinals that a set wants | [`ordinals`] |
+//! | what probes leave on Pods | [`probe_marks`] |
 //! | numbers that users give as shares | [`scaled_value`] |
 //! | status, conditions, reasons | [`status`], [`conditions`], [`explain`] |
 //! | workloads of any kind, by reference | [`workload`] |
@@ -43,6 +44,7 @@ pub mod pod_factory;
 pub mod pod_rank;
 pub mod pod_update;
 pub mod predownload;
+pub mod probe_marks;
 pub mod quantity;
 pub mod readiness;
 pub mod revision;

@@ -15,8 +15,11 @@ mod imagelistpulljob;
 mod imagepulljob;
 mod launch_priority;
 mod nodeimage;
+mod nodepodprobe;
 mod persistentpodstate;
+mod pod_marks;
 mod pod_readiness;
+mod podprobemarker;
 mod pods;
 mod podunavailablebudget;
 mod resourcedistribution;
@@ -63,6 +66,11 @@ const BUILT: &[(&str, Build)] = &[
     (
         controller::PERSISTENT_POD_STATE,
         build_one::<persistentpodstate::PersistentPodStates>,
+    ),
+    (controller::NODE_POD_PROBE, build_one::<nodepodprobe::NodePodProbes>),
+    (
+        controller::POD_PROBE_MARKER,
+        build_one::<podprobemarker::PodProbeMarkers>,
     ),
     (controller::POD_READINESS, build_one::<pod_readiness::PodReadiness>),
     (

@@ -14,6 +14,7 @@ use kruise_api::{
     names::{component::controller, group},
     namespace::Namespace,
     persistentpodstate::v1beta1::PersistentPodState,
+    podprobemarker::v1alpha1::PodProbeMarker,
     podunavailablebudget::{self, v1beta1::PodUnavailableBudget},
     sidecarset::{self, v1beta1::SidecarSet},
 };
@@ -32,6 +33,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
                 Stores::pending::<SidecarSet>,
                 Stores::pending::<Namespace>,
                 Stores::pending::<PersistentPodState>,
+                Stores::pending::<PodProbeMarker>,
             ],
         }),
         validate: Some(Hook {
@@ -188,6 +190,8 @@ pub(super) const RESOURCES: &[Descriptor] = &[
                 controller::IMAGE_PULL_JOB,
                 controller::NODE_IMAGE,
                 controller::PERSISTENT_POD_STATE,
+                controller::NODE_POD_PROBE,
+                controller::POD_PROBE_MARKER,
                 controller::SIDECAR_TERMINATOR,
             ]),
         )],

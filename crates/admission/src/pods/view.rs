@@ -1,15 +1,15 @@
 //! What steps see: the cache where it is complete, and what was read from the API server for this Pod.
 
-use super::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
+use super::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
 use crate::{Context, look_up::Freshness};
 use kruise_api::{
     configuration::CustomWorkload, kind::Kind as _, namespace::Namespace,
-    persistentpodstate::v1beta1::PersistentPodState, podunavailablebudget::v1beta1::PodUnavailableBudget,
-    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
+    persistentpodstate::v1beta1::PersistentPodState, podprobemarker::v1alpha1::PodProbeMarker,
+    podunavailablebudget::v1beta1::PodUnavailableBudget, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
 };
 use kruise_core::admission::{Needs, ObjectRef};
 use kruise_core::persistentpodstate::{kinds, target_key, workload_of};
-use kruise_core::pod::{Budgets, Missing, PersistentPodStates, SidecarSets};
+use kruise_core::pod::{Budgets, Missing, PersistentPodStates, ProbeMarkers, SidecarSets};
 use kruise_core::shared::workload::WorkloadRef;
 use kruise_core::sidecarset::select;
 use kruise_runtime::cache::{Store, SyncState};
@@ -21,13 +21,16 @@ use std::sync::Arc;
 /// The cache, and above it what was read because the cache did not have it.
 pub(super) struct CacheView<'a> {
     context: &'a Context,
+    /// Where the Pod is created.
+    namespace: &'a str,
     read: BTreeMap<ObjectRef, Option<Value>>,
 }
 
 impl<'a> CacheView<'a> {
-    pub(super) fn new(context: &'a Context) -> Self {
+    pub(super) fn new(context: &'a Context, namespace: &'a str) -> Self {
         Self {
             context,
+            namespace,
             read: BTreeMap::new(),
         }
     }
@@ -38,7 +41,11 @@ impl<'a> CacheView<'a> {
             objects: BTreeSet::from([object.clone()]),
             ..Needs::default()
         };
-        let mut found = self.context.lookup.look_up("", needs, Freshness::Live).await;
+        let mut found = self
+            .context
+            .lookup
+            .look_up(self.namespace, needs, Freshness::Live)
+            .await;
         let value = found.lookups.objects.remove(&object);
         self.read.insert(object, value.unwrap_or(Ok(None))?);
         Ok(())
@@ -180,5 +187,16 @@ impl PersistentPodStates for CacheView<'_> {
         let object = ObjectRef::Configuration;
         let map = self.read.get(&object).ok_or(Missing(object))?;
         Ok(kinds::white_list(map.as_ref()))
+    }
+}
+
+impl ProbeMarkers for CacheView<'_> {
+    fn probe_markers(&self, namespace: &str) -> Result<Vec<Arc<PodProbeMarker>>, Missing> {
+        let object = ObjectRef::AllOf(PodProbeMarker::RESOURCE);
+        if let Some(read) = self.list(&object) {
+            return Ok(read);
+        }
+        let store = self.store::<PodProbeMarker>().map_err(|()| Missing(object))?;
+        Ok(store.map_or_else(Vec::new, |store| store.by(&MARKERS_BY_NAMESPACE, namespace)))
     }
 }

@@ -59,6 +59,12 @@ fn what_controllers_read_is_there() {
         ("nginx:1.25", Some("500m"))
     );
     assert_eq!(main.resources.requests.get("memory"), Some("128Mi"));
+    let ports: Vec<_> = main
+        .named_ports
+        .iter()
+        .map(|port| (&*port.name, port.container_port))
+        .collect();
+    assert_eq!(ports, [("http", 8080)]);
     assert_eq!(&*main.env("PLAIN").unwrap().value, "x");
     assert_eq!(&*main.env("POD_NAME").unwrap().field_path, "metadata.name");
     assert_eq!(&*main.env("KRUISE_CONTAINER_BARRIER").unwrap().config_map_key, "p_10");

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::status::Holds;
-use super::{self as pod, Container, NodeTerm, PodStatus, RequiredNodes, Template, Toleration};
+use super::{self as pod, Container, NamedPort, NodeTerm, PodStatus, RequiredNodes, Template, Toleration};
 use crate::meta::{Meta, Pairs};
 use crate::names::condition::pod::IN_PLACE_UPDATE_READY;
 use crate::names::label;
@@ -171,6 +171,12 @@ struct ResizePolicy {
     resource_name: Text,
     #[serde(deserialize_with = "or_empty")]
     restart_policy: Text,
+}
+
+/// Of the ports only those that have a name.
+pub(super) fn named<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[NamedPort]>, D::Error> {
+    let ports: Vec<NamedPort> = or_empty(from)?;
+    Ok(ports.into_iter().filter(|port| !port.name.is_empty()).collect())
 }
 
 /// Of the resize policies only those that restart the container.
