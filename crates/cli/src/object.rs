@@ -7,7 +7,9 @@ mod jobs;
 mod workloads;
 
 use anyhow::{Result, bail};
-use kruise_api::{advancedcronjob, broadcastjob, cloneset, daemonset, registry::KindInfo, sidecarset, statefulset};
+use kruise_api::{
+    advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, registry::KindInfo, sidecarset, statefulset,
+};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
@@ -51,6 +53,11 @@ const KINDS: &[ExplainedKind] = &[
         info: &advancedcronjob::KIND,
         summary: jobs::advancedcronjob_summary,
         describe: jobs::advancedcronjob,
+    },
+    ExplainedKind {
+        info: &ephemeraljob::KIND,
+        summary: jobs::ephemeraljob_summary,
+        describe: jobs::ephemeraljob,
     },
 ];
 
@@ -174,6 +181,7 @@ mod tests {
             ("sidecarset/log", "SidecarSet"),
             ("asts log", "StatefulSet"),
             ("bcj/log", "BroadcastJob"),
+            ("ejob/log", "EphemeralJob"),
         ] {
             let words = words(text);
             let (known, name) = read(&words).unwrap();

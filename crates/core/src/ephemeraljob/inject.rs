@@ -26,7 +26,7 @@ pub(super) struct Containers {
     /// UID of the job.
     pub(super) job: String,
     names: BTreeSet<String>,
-    containers: Value,
+    list: Value,
 }
 
 impl Containers {
@@ -61,7 +61,7 @@ impl Containers {
         Ok(Self {
             job: uid,
             names,
-            containers: Value::Array(containers),
+            list: Value::Array(containers),
         })
     }
 
@@ -116,7 +116,7 @@ pub(super) fn step(observed: &Observed, containers: &Containers, counts: &Counts
 }
 
 fn write(pod: &Pod, containers: &Containers) -> Write {
-    let patch = json!({"spec": {"ephemeralContainers": containers.containers}});
+    let patch = json!({"spec": {"ephemeralContainers": containers.list}});
     let part = Some(Subresource::EphemeralContainers);
     let action = Action::patch(Target::of(pod), part, patch, Preconditions::unchanged(pod));
     let message = format!("Error adding ephemeral containers to pod {}", pod.metadata.name);

@@ -291,11 +291,11 @@ fn given_replicas_then_the_oldest_pods_are_chosen_and_too_few_never_succeed() {
 fn given_a_name_from_elsewhere_then_that_pod_is_left_out() {
     let mut world = World::new(4, &json!({"parallelism": 9}));
     world.edit_pod("p0", |pod| {
-        pod["spec"]["ephemeralContainers"] = json!([container("debug")])
+        pod["spec"]["ephemeralContainers"] = json!([container("debug")]);
     });
     world.edit_pod("p1", |pod| pod["spec"]["containers"][0]["name"] = json!("debug"));
     world.edit_pod("p2", |pod| {
-        pod["spec"]["ephemeralContainers"] = json!([container("other")])
+        pod["spec"]["ephemeralContainers"] = json!([container("other")]);
     });
     let plan = world.round();
     world.run();
@@ -542,4 +542,32 @@ fn given_progress_that_was_written_just_now_then_only_counts_wait() {
         world.set(pod, &ended(0));
     }
     assert!(world.round().status.is_some(), "the end does not wait");
+}
+
+#[test]
+fn given_a_job_that_the_original_left_behind_then_nothing_is_written() {
+    // As it was recorded, with the empty resources that the original writes into containers.
+    let seen = "2026-11-15T08:12:34Z";
+    let condition = |type_: &str, reason: &str| json!({"type": type_, "reason": reason, "status": "True", "lastProbeTime": seen, "lastTransitionTime": seen});
+    let mut empty = condition("MatchedEmpty", "MatchEmpty");
+    empty["message"] = json!("job match no pods");
+    let mut debug = container("debug");
+    debug["resources"] = json!({});
+    let job = json!({
+        "metadata": {"name": "job", "namespace": "shop", "uid": "u-job", "finalizers": [finalizer::EPHEMERAL_JOB]},
+        "spec": spec_with(&json!({"template": {"ephemeralContainers": [debug]}})),
+        "status": {
+            "conditions": [condition("Initialized", "Initialized"), empty], "phase": "Waiting", "startTime": seen,
+            "match": 0, "running": 0, "succeeded": 0, "waiting": 0, "failed": 0,
+        },
+    });
+    let mut world = World::fresh(0, &json!({}));
+    world.cluster.put(EphemeralJob::RESOURCE, job.clone());
+    assert!(world.round().is_idle());
+    let mut ended = job;
+    ended["status"]["phase"] = json!("Failed");
+    ended["status"]["completionTime"] = json!("2026-05-01T10:00:00Z");
+    world.cluster.put(EphemeralJob::RESOURCE, ended);
+    world.join("p0");
+    assert!(world.round().is_idle());
 }

@@ -90,7 +90,7 @@ fn make(world: &mut World, change: &Change) {
         Change::Take(number) => {
             if let Some(pod) = nth(number).filter(|pod| containers_of(world, pod).is_empty()) {
                 world.edit_pod(&pod, |pod| {
-                    pod["spec"]["ephemeralContainers"] = json!([container("debug")])
+                    pod["spec"]["ephemeralContainers"] = json!([container("debug")]);
                 });
             }
         }
