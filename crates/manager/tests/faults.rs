@@ -10,6 +10,7 @@ mod cluster {
     mod controllers;
     mod crash;
     mod election;
+    mod ephemeraljob_crash;
     #[path = "scenario/pod_history.rs"]
     mod pod_history;
     mod storm;
