@@ -12,6 +12,7 @@ mod churn;
 mod daemon;
 mod failover;
 mod idle;
+mod jobs;
 mod load;
 mod machine;
 mod manager;
@@ -58,6 +59,8 @@ enum Scenario {
     Admission,
     /// The leader goes in the middle of a rollout.
     Failover,
+    /// A Pod on each of many nodes, and many schedules for the same minute.
+    Jobs,
     /// The node daemon on real nodes (needs root): pulls, restarts, idling; and a pull job over a thousand simulated nodes.
     Daemon,
     /// How long the planner of CloneSet thinks.
@@ -73,7 +76,7 @@ enum Scenario {
 }
 
 /// The score card.
-const CARD: [Scenario; 8] = [
+const CARD: [Scenario; 9] = [
     Scenario::Start,
     Scenario::Scale,
     Scenario::Rollout,
@@ -81,6 +84,7 @@ const CARD: [Scenario; 8] = [
     Scenario::Churn,
     Scenario::Admission,
     Scenario::Failover,
+    Scenario::Jobs,
     Scenario::Daemon,
 ];
 
@@ -149,6 +153,11 @@ struct Size {
     /// How long each load of questions lasts.
     admission: Duration,
     failover_pods: usize,
+    /// Nodes of a BroadcastJob.
+    job_nodes: usize,
+    /// AdvancedCronJobs that are due in the same minute, and how long nothing happens before.
+    schedules: usize,
+    between: Duration,
 }
 
 impl Size {
@@ -172,6 +181,9 @@ impl Size {
         populations: &[0, 1000, 5000, 10_000, 50_000],
         admission: Duration::from_secs(2),
         failover_pods: 1000,
+        job_nodes: 1000,
+        schedules: 1000,
+        between: Duration::from_mins(2),
     };
 
     const QUICK: Self = Self {
@@ -187,6 +199,9 @@ impl Size {
         populations: &[0, 2000],
         admission: Duration::from_millis(300),
         failover_pods: 60,
+        job_nodes: 40,
+        schedules: 40,
+        between: Duration::from_secs(10),
     };
 }
 

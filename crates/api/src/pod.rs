@@ -47,6 +47,8 @@ pub struct PodSpec {
     pub required_nodes: Common<RequiredNodes>,
     /// Volumes that are claims.
     pub claims: Box<[Claim]>,
+    /// Containers that were put into the Pod while it was there.
+    pub ephemeral_containers: Common<EphemeralContainers>,
     /// All containers with all their fields, while the Pod is updated in place and only then: kubelets before 1.31 hash all of it.
     pub whole_containers: AnyJson,
 }
@@ -245,6 +247,27 @@ pub struct NodeRequirement {
     /// Values to compare with.
     #[serde(deserialize_with = "or_empty")]
     pub values: Box<[Text]>,
+}
+
+/// Containers that were put into a Pod while it was there. Few Pods have any, and those of one job have the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EphemeralContainers(pub Box<[EphemeralContainer]>);
+
+impl Shareable for EphemeralContainers {
+    fn table() -> &'static Table<Arc<Self>> {
+        static CONTAINERS: LazyLock<Table<Arc<EphemeralContainers>>> = LazyLock::new(Table::default);
+        &CONTAINERS
+    }
+}
+
+/// A container that was put into a Pod while it was there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "wire::EphemeralContainer")]
+pub struct EphemeralContainer {
+    /// Name, unique in the Pod.
+    pub name: Text,
+    /// UID of the EphemeralJob that put it there; empty when it was somebody else.
+    pub job: Text,
 }
 
 /// A volume that is a claim.

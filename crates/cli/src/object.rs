@@ -10,8 +10,8 @@ mod workloads;
 
 use anyhow::{Result, bail};
 use kruise_api::{
-    advancedcronjob, broadcastjob, cloneset, daemonset, persistentpodstate, podprobemarker, registry::KindInfo,
-    resourcedistribution, sidecarset, statefulset,
+    advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, persistentpodstate, podprobemarker,
+    registry::KindInfo, resourcedistribution, sidecarset, statefulset,
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
@@ -71,6 +71,11 @@ const KINDS: &[ExplainedKind] = &[
         info: &podprobemarker::KIND,
         summary: probes::summary,
         describe: probes::describe,
+    },
+    ExplainedKind {
+        info: &ephemeraljob::KIND,
+        summary: jobs::ephemeraljob_summary,
+        describe: jobs::ephemeraljob,
     },
 ];
 
@@ -194,6 +199,7 @@ mod tests {
             ("sidecarset/log", "SidecarSet"),
             ("asts log", "StatefulSet"),
             ("bcj/log", "BroadcastJob"),
+            ("ejob/log", "EphemeralJob"),
         ] {
             let words = words(text);
             let (known, name) = read(&words).unwrap();

@@ -8,6 +8,7 @@ pub mod cloneset;
 pub mod containerrecreaterequest;
 pub mod conversion;
 pub mod daemonset;
+pub mod ephemeraljob;
 pub mod field_error;
 pub mod imagelistpulljob;
 pub mod imagepulljob;

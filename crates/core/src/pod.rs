@@ -34,9 +34,9 @@ mod sidecars;
 mod view;
 
 pub use draft::Draft;
-pub use related_budget::Budgets;
 pub use persistent_states::PersistentPodStates;
 pub use probes::ProbeMarkers;
+pub use related_budget::Budgets;
 pub use sidecars::SidecarSets;
 pub use view::{Empty, Missing, View};
 

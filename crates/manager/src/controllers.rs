@@ -11,6 +11,7 @@ mod broadcastjob;
 mod cloneset;
 mod containerrecreaterequest;
 mod daemonset;
+mod ephemeraljob;
 mod imagelistpulljob;
 mod imagepulljob;
 mod launch_priority;
@@ -57,6 +58,7 @@ const BUILT: &[(&str, Build)] = &[
         build_one::<containerrecreaterequest::ContainerRecreateRequests>,
     ),
     (controller::DAEMON_SET, build_one::<daemonset::DaemonSets>),
+    (controller::EPHEMERAL_JOB, build_one::<ephemeraljob::EphemeralJobs>),
     (
         controller::IMAGE_LIST_PULL_JOB,
         build_one::<imagelistpulljob::ImageListPullJobs>,

@@ -11,6 +11,7 @@ mod cluster {
     mod crash;
     mod distribution_crash;
     mod election;
+    mod ephemeraljob_crash;
     #[path = "scenario/pod_history.rs"]
     mod pod_history;
     mod storm;

@@ -1,4 +1,4 @@
-//! CloneSets on real kubelets: what an update in place really does to containers, and in which order they start.
+//! CloneSets on real kubelets: what an update in place really does to containers, and in which order they start. Jobs are in [`node::jobs`].
 //!
 //! The cluster has the chart installed; each test has a namespace of its own. Containers write what happens to them into an `emptyDir`, which only lives as long
 //! as its Pod.
@@ -25,6 +25,10 @@ use kube::{
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
+
+mod node {
+    mod jobs;
+}
 
 /// Images may have to be pulled, and machines are slow.
 const PATIENCE: Duration = Duration::from_mins(3);

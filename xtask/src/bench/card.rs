@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::arena::{Arena, Contender};
 use super::score::{Chapter, Subject};
 use super::{Args, Scenario, Size};
-use super::{admission, churn, daemon, failover, idle, machine, planning, platform, rollout, scale, start};
+use super::{admission, churn, daemon, failover, idle, jobs, machine, planning, platform, rollout, scale, start};
 use crate::product;
 
 pub(super) fn run(scenario: Scenario, args: &Args, progress: &Progress) -> Result<Chapter> {
@@ -52,6 +52,7 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
                 Scenario::Idle => runtime.block_on(idle::run(&arena, contender, &size, chapter)),
                 Scenario::Churn => runtime.block_on(churn::run(&arena, contender, &size, chapter)),
                 Scenario::Failover => runtime.block_on(failover::run(&arena, contender, &size, chapter)),
+                Scenario::Jobs => runtime.block_on(jobs::run(&arena, contender, &size, chapter)),
                 _ => admission::run(&arena, contender, &size, chapter),
             };
             done.with_context(|| format!("{} in round {round}", contender.subject.name()))?;
@@ -62,7 +63,7 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
 
 /// The bare client only writes.
 fn takes_part(subject: Subject, scenario: Scenario) -> bool {
-    subject != Subject::Bare || matches!(scenario, Scenario::Scale | Scenario::Rollout)
+    subject != Subject::Bare || matches!(scenario, Scenario::Scale | Scenario::Rollout | Scenario::Jobs)
 }
 
 pub(super) fn runtime() -> Result<Runtime> {

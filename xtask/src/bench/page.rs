@@ -53,6 +53,7 @@ fn sentence(scenario: &str) -> Option<&'static str> {
             "Questions about Pods straight at the webhook, on more and more connections: how soon and how many are answered."
         }
         "failover" => "The leader goes in the middle of a rollout: how long until the other manager does its work.",
+        "jobs" => "A Pod on each of many nodes, and many schedules for the same minute: how soon, and at what cost.",
         "daemon" => {
             "The node daemon: images beside direct pulls, how soon containers are stopped, an idle daemon, a pull job over many nodes."
         }

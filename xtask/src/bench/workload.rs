@@ -149,35 +149,40 @@ impl Workload {
 
     /// Waits until the condition holds for so many Pods at the same time, and for no more.
     pub(super) async fn until(&self, count: usize, condition: impl Fn(&Pod) -> bool) -> Result<Instant> {
-        let mut events = watcher(self.pods.clone(), watcher::Config::default()).boxed();
-        let mut holding = HashSet::new();
-        let mut listed = false;
-        let work = async {
-            while !listed || holding.len() != count {
-                match events.try_next().await?.context("the watch has ended")? {
-                    watcher::Event::Init => holding.clear(),
-                    watcher::Event::InitDone => listed = true,
-                    watcher::Event::InitApply(pod) | watcher::Event::Apply(pod) => {
-                        let name = pod.metadata.name.clone();
-                        if condition(&pod) {
-                            holding.insert(name);
-                        } else {
-                            holding.remove(&name);
-                        }
-                    }
-                    watcher::Event::Delete(pod) => {
-                        holding.remove(&pod.metadata.name);
+        until(&self.pods, count, condition).await
+    }
+}
+
+/// Waits until the condition holds for so many of these Pods at the same time, and for no more.
+pub(super) async fn until(pods: &Api<Pod>, count: usize, condition: impl Fn(&Pod) -> bool) -> Result<Instant> {
+    let mut events = watcher(pods.clone(), watcher::Config::default()).boxed();
+    let mut holding = HashSet::new();
+    let mut listed = false;
+    let work = async {
+        while !listed || holding.len() != count {
+            match events.try_next().await?.context("the watch has ended")? {
+                watcher::Event::Init => holding.clear(),
+                watcher::Event::InitDone => listed = true,
+                watcher::Event::InitApply(pod) | watcher::Event::Apply(pod) => {
+                    let name = pod.metadata.name.clone();
+                    if condition(&pod) {
+                        holding.insert(name);
+                    } else {
+                        holding.remove(&name);
                     }
                 }
+                watcher::Event::Delete(pod) => {
+                    holding.remove(&pod.metadata.name);
+                }
             }
-            anyhow::Ok(())
-        };
-        match timeout(PATIENCE, work).await {
-            Ok(result) => result.map(|()| Instant::now()),
-            Err(_) => bail!(
-                "{} of {count} Pods are where they should be after {PATIENCE:?}",
-                holding.len()
-            ),
         }
+        anyhow::Ok(())
+    };
+    match timeout(PATIENCE, work).await {
+        Ok(result) => result.map(|()| Instant::now()),
+        Err(_) => bail!(
+            "{} of {count} Pods are where they should be after {PATIENCE:?}",
+            holding.len()
+        ),
     }
 }

@@ -115,13 +115,16 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&daemonset::KIND)
     },
     Descriptor {
-        validate: Some(hook(
-            "/validate-apps-kruise-io-v1alpha1-ephemeraljob",
-            None,
-            &[entry("vephemeraljobs.kb.io", CU)],
-        )),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::ephemeraljob::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-v1alpha1-ephemeraljob",
+                None,
+                &[entry("vephemeraljobs.kb.io", CU)],
+            )
+        }),
         invalid: 400,
-        controllers: &[fixed(controller::EPHEMERAL_JOB, 10)],
+        controllers: &[built(fixed(controller::EPHEMERAL_JOB, 10))],
         // Its objects are made by users only.
         grants: &[
             grant("", &["delete", "get", "list", "patch", "update", "watch"]),

@@ -72,7 +72,6 @@ impl PersistentPodStates for Empty {
     fn listed_workloads(&self) -> Result<Result<Vec<CustomWorkload>, String>, Missing> {
         Ok(Ok(Vec::new()))
     }
-    }
 }
 
 impl ProbeMarkers for Empty {
