@@ -6,12 +6,12 @@
 #[allow(dead_code, reason = "the other target needs more of it")]
 mod cluster {
     mod chart;
-    mod cloneset_crash;
     mod controllers;
     mod crash;
     mod election;
     #[path = "scenario/pod_history.rs"]
     mod pod_history;
     mod storm;
+    mod workload_crash;
     mod world;
 }

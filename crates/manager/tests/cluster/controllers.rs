@@ -21,7 +21,18 @@ pub(super) struct Controllers {
 impl Controllers {
     /// They write through these faults. Events are not told: they are writes too, and come at no certain time.
     pub(super) async fn start(namespace: &str, faults: &Faults) -> Self {
-        let flags = parse(["manager".to_owned(), format!("--namespace={namespace}")]).unwrap();
+        Self::start_with(namespace, faults, &[]).await
+    }
+
+    /// With more flags than all have.
+    pub(super) async fn start_with(namespace: &str, faults: &Faults, more: &[&str]) -> Self {
+        let more = more.iter().map(|flag| (*flag).to_owned());
+        let flags = parse(
+            ["manager".to_owned(), format!("--namespace={namespace}")]
+                .into_iter()
+                .chain(more),
+        )
+        .unwrap();
         let settings = Arc::new(Settings::read(flags, |_| None).unwrap());
         let client = faults.client_of(config(&cluster::kubeconfig()).await);
         let registry = Registry::new();
