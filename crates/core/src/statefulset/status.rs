@@ -3,7 +3,8 @@
 //! - `replicas` are all Pods of the set, wanted or not, ended and terminating ones too.
 //! - *Ready* looks at the Pod's own conditions only; *available* also asks for `minReadySeconds` and for no lifecycle hook in between.
 //! - `currentReplicas` and `updatedReplicas` leave out Pods on their way out. A Pod that waits for the hook before its update is neither: it no longer counts as current.
-//! - `currentRevision` becomes `updateRevision` when all Pods are updated and ready, or none are wanted; with `OnDelete` never.
+//! - `currentRevision` becomes `updateRevision` when all wanted Pods are there, updated and ready, or none are wanted; with `OnDelete` never. While one is missing,
+//!   the partition still has to know at which revision it comes back.
 //! - `volumeClaims` say how far the claims of wanted Pods follow their templates.
 //! - `FailedCreatePod` and `FailedUpdatePod` are there as long as something fails, with the reason for it in the message.
 //!
@@ -65,9 +66,7 @@ fn new_status(snapshot: &Snapshot<'_>, failures: &Failures) -> StatefulSetStatus
         volume_claims: snapshot.claims.status(&ordinals),
     };
     let is_complete = new.updated_replicas == new.replicas && new.replicas == new.ready_replicas;
-    // While Pods are still to come, the partition decides at which revision they begin.
-    let is_complete = is_complete && (new.replicas > 0 || snapshot.ordinals.count() == 0);
-    if is_rolling(&set.spec) && is_complete {
+    if is_rolling(&set.spec) && is_complete && snapshot.missing() == 0 {
         new.current_replicas = new.updated_replicas;
         new.current_revision.clone_from(&new.update_revision);
     }
