@@ -52,6 +52,8 @@ pub mod scaled_value;
 pub mod seconds;
 pub mod selector;
 pub mod status;
+#[cfg(test)]
+pub(crate) mod takeover;
 pub mod time_to_live;
 pub mod tree;
 pub mod update_order;

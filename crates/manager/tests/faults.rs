@@ -6,7 +6,6 @@
 #[allow(dead_code, reason = "the other target needs more of it")]
 mod cluster {
     mod chart;
-    mod cloneset_crash;
     mod controllers;
     mod crash;
     mod distribution_crash;
@@ -15,5 +14,6 @@ mod cluster {
     #[path = "scenario/pod_history.rs"]
     mod pod_history;
     mod storm;
+    mod workload_crash;
     mod world;
 }

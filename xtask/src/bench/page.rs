@@ -40,6 +40,12 @@ pub(super) fn write(from: &Path, out: &Path) -> Result<()> {
 fn sentence(scenario: &str) -> Option<&'static str> {
     Some(match scenario {
         "start" => "From the start of the process to its first work, and its memory, in clusters of growing size.",
+        "statefulset" => {
+            "One StatefulSet from nothing to many Pods, updated in place, and back; and how long its planner thinks."
+        }
+        "daemonset" => {
+            "One DaemonSet over many nodes, updated in place; and what nodes cost that only say that they are alive."
+        }
         "planning" => "How long the planner of CloneSet thinks about many Pods.",
         "scale" => {
             "One CloneSet from nothing to many Pods and back, and many small ones at once: how soon, and at what cost."
