@@ -9,6 +9,7 @@ mod cluster {
     mod older_crds;
     mod recordings;
     mod restart;
+    mod sidecars_restart;
     mod uninstall;
     mod upgrade;
     mod world;
