@@ -141,17 +141,6 @@ impl Head<'_> {
         owners.iter().find(|owner| owner.controller == Some(true))
     }
 
-    /// The controller that made the Pod.
-    pub fn controller(&self) -> Option<WorkloadRef> {
-        let owners = self.metadata.as_ref()?.owner_references.as_ref()?;
-        let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
-        Some(WorkloadRef::new(
-            &controller.api_version,
-            &controller.kind,
-            &controller.name,
-        ))
-    }
-
     /// The name of the Pod, if it has one of its own.
     pub fn name(&self) -> Option<&str> {
         let name = self.metadata.as_ref()?.name.as_deref();
