@@ -18,10 +18,14 @@ use serde_json::{Map, Value};
 /// What this step has to know.
 pub trait Budgets {
     /// Returns the budgets of a namespace.
-    fn budgets(&self, namespace: &str) -> Vec<Arc<PodUnavailableBudget>>;
+    fn budgets(&self, _namespace: &str) -> Vec<Arc<PodUnavailableBudget>> {
+        Vec::new()
+    }
 
     /// Returns the workload that an owner of Pods stands for: of a ReplicaSet the Deployment, if that is known.
-    fn workload_of(&self, namespace: &str, owner: WorkloadRef) -> WorkloadRef;
+    fn workload_of(&self, _namespace: &str, owner: WorkloadRef) -> WorkloadRef {
+        owner
+    }
 }
 
 pub(super) fn add(pod: &mut Draft<'_>, env: &Env<'_>) -> Result<(), PodError> {
@@ -62,14 +66,10 @@ pub(super) fn add(pod: &mut Draft<'_>, env: &Env<'_>) -> Result<(), PodError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Env, Missing, SidecarSets, mutate};
+    use super::super::{Env, PersistentPodStates, ProbeMarkers, SidecarSets, mutate};
     use super::*;
     use kruise_api::gates::Gates;
-    use kruise_api::namespace::Namespace;
-    use kruise_api::revision::ControllerRevision;
-    use kruise_api::sidecarset::v1beta1::SidecarSet;
     use serde_json::json;
-    use std::collections::BTreeMap;
 
     /// A namespace with these budgets, where ReplicaSet `web-1` is of Deployment `web`.
     struct World(Vec<Arc<PodUnavailableBudget>>);
@@ -92,23 +92,11 @@ mod tests {
         }
     }
 
-    impl SidecarSets for World {
-        fn candidates(&self, _: &str, _: &BTreeMap<&str, &str>) -> Result<Vec<Arc<SidecarSet>>, Missing> {
-            Ok(Vec::new())
-        }
+    impl SidecarSets for World {}
 
-        fn namespace(&self, _: &str) -> Result<Option<Arc<Namespace>>, Missing> {
-            Ok(None)
-        }
+    impl PersistentPodStates for World {}
 
-        fn revision(&self, _: &str) -> Result<Option<Arc<ControllerRevision>>, Missing> {
-            Ok(None)
-        }
-
-        fn revisions_of(&self, _: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
-            Ok(Vec::new())
-        }
-    }
+    impl ProbeMarkers for World {}
 
     #[expect(clippy::needless_pass_by_value, reason = "it reads better where it is called")]
     fn budget(name: &str, spec: Value) -> Arc<PodUnavailableBudget> {

@@ -17,16 +17,24 @@ use std::sync::Arc;
 /// What this step has to know.
 pub trait SidecarSets {
     /// Returns the sets that can apply to Pods with these labels: all that do, and some that do not.
-    fn candidates(&self, namespace: &str, labels: &BTreeMap<&str, &str>) -> Result<Vec<Arc<SidecarSet>>, Missing>;
+    fn candidates(&self, _namespace: &str, _labels: &BTreeMap<&str, &str>) -> Result<Vec<Arc<SidecarSet>>, Missing> {
+        Ok(Vec::new())
+    }
 
     /// Returns a namespace; nothing when there is none.
-    fn namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Missing>;
+    fn namespace(&self, _name: &str) -> Result<Option<Arc<Namespace>>, Missing> {
+        Ok(None)
+    }
 
     /// Returns a ControllerRevision of the manager's namespace; nothing when there is none.
-    fn revision(&self, name: &str) -> Result<Option<Arc<ControllerRevision>>, Missing>;
+    fn revision(&self, _name: &str) -> Result<Option<Arc<ControllerRevision>>, Missing> {
+        Ok(None)
+    }
 
     /// Returns the ControllerRevisions of a set.
-    fn revisions_of(&self, set: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing>;
+    fn revisions_of(&self, _set: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
+        Ok(Vec::new())
+    }
 }
 
 pub(super) fn add(pod: &mut Draft<'_>, env: &Env<'_>) -> Result<(), PodError> {

@@ -3,13 +3,10 @@
 use jiff::Timestamp;
 use kruise_api::gates::Gates;
 use kruise_api::namespace::Namespace;
-use kruise_api::podprobemarker::v1alpha1::PodProbeMarker;
-use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use kruise_core::json_patch;
-use kruise_core::pod::{self, Budgets, Env, Missing, ProbeMarkers, SidecarSets};
-use kruise_core::shared::workload::WorkloadRef;
+use kruise_core::pod::{self, Budgets, Env, Missing, PersistentPodStates, ProbeMarkers, SidecarSets};
 use kruise_core::sidecarset::default::default;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -44,21 +41,11 @@ impl SidecarSets for All {
     }
 }
 
-impl Budgets for All {
-    fn budgets(&self, _: &str) -> Vec<Arc<PodUnavailableBudget>> {
-        Vec::new()
-    }
+impl Budgets for All {}
 
-    fn workload_of(&self, _: &str, owner: WorkloadRef) -> WorkloadRef {
-        owner
-    }
-}
+impl PersistentPodStates for All {}
 
-impl ProbeMarkers for All {
-    fn probe_markers(&self, _: &str) -> Result<Vec<Arc<PodProbeMarker>>, Missing> {
-        Ok(Vec::new())
-    }
-}
+impl ProbeMarkers for All {}
 
 /// Without what the API server writes by itself.
 fn shown(pod: &Value) -> Map<String, Value> {
