@@ -13,6 +13,7 @@ mod cluster {
     mod ephemeraljob_crash;
     #[path = "scenario/pod_history.rs"]
     mod pod_history;
+    mod probes_crash;
     mod sidecarset_crash;
     mod storm;
     mod workload_crash;

@@ -122,7 +122,9 @@ async fn given_a_pod_on_a_virtual_node_then_its_conditions_mark_it_and_nothing_i
     let labels = |pod: &Pod| json!(pod.metadata.labels);
     for (status, label) in [("True", "idle"), ("False", "busy")] {
         let conditions = json!([{"type": "Initialized", "status": "True"}, {"type": "game.io/idle", "status": status}]);
-        stage.patch_pod_status("web", json!({ "conditions": conditions })).await;
+        stage
+            .patch_pod_status("web", json!({"status": {"conditions": conditions}}))
+            .await;
         stage
             .until_pod("web", "it is marked", |pod| labels(pod)[label] == "true")
             .await;

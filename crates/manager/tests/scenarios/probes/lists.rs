@@ -132,15 +132,12 @@ async fn given_a_node_then_a_list_comes_when_it_is_ready_and_goes_with_it_but_no
         format!("{}-virtual", stage.namespace()),
     );
     for (name, labels) in [(&other, json!({"type": "virtual-kubelet"})), (&name, json!({}))] {
-        let made = node(name)
-            .unschedulable()
-            .ready()
-            .set("/metadata/labels", labels)
-            .build();
-        let ready = json!({"status": json!(made)["status"]});
+        let made = node(name).unschedulable().set("/metadata/labels", labels).build();
+        let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-05-01T10:00:00Z"});
+        let ready = json!({"status": {"conditions": [condition]}});
         nodes.create(&PostParams::default(), &made).await.unwrap();
         nodes
-            .patch_status(name, &PatchParams::default(), &Patch::Merge(ready))
+            .patch_status(name, &PatchParams::default(), &Patch::Strategic(ready))
             .await
             .unwrap();
     }
@@ -198,7 +195,7 @@ async fn given_a_pod_that_is_not_initialized_then_it_is_not_listed_before_it_is(
     stage
         .patch_pod_status(
             "early",
-            json!({"conditions": [{"type": "Initialized", "status": "True"}]}),
+            json!({"status": {"conditions": [{"type": "Initialized", "status": "True"}]}}),
         )
         .await;
     let why = stage.why("game", "nodeUnknown").await;
