@@ -5,6 +5,7 @@
 pub mod topology;
 pub mod v1alpha1;
 pub mod v1beta1;
+pub mod workload;
 
 use std::collections::BTreeMap;
 

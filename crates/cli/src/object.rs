@@ -11,7 +11,7 @@ mod workloads;
 use anyhow::{Result, bail};
 use kruise_api::{
     advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, persistentpodstate, podprobemarker,
-    registry::KindInfo, resourcedistribution, sidecarset, statefulset,
+    registry::KindInfo, resourcedistribution, sidecarset, statefulset, uniteddeployment,
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
@@ -76,6 +76,11 @@ const KINDS: &[ExplainedKind] = &[
         info: &ephemeraljob::KIND,
         summary: jobs::ephemeraljob_summary,
         describe: jobs::ephemeraljob,
+    },
+    ExplainedKind {
+        info: &uniteddeployment::KIND,
+        summary: workloads::united_summary,
+        describe: workloads::united,
     },
 ];
 

@@ -16,6 +16,7 @@
 //! | ordinals that a set wants | [`ordinals`] |
 //! | what probes leave on Pods | [`probe_marks`] |
 //! | numbers that users give as shares | [`scaled_value`] |
+//! | patches of Pod templates | [`strategic_merge`] |
 //! | status, conditions, reasons | [`status`], [`conditions`], [`explain`] |
 //! | workloads of any kind, by reference | [`workload`] |
 //! | rules of admission | [`validate`] |
@@ -52,6 +53,7 @@ pub mod scaled_value;
 pub mod seconds;
 pub mod selector;
 pub mod status;
+pub mod strategic_merge;
 #[cfg(test)]
 pub(crate) mod takeover;
 pub mod time_to_live;

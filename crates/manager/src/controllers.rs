@@ -27,6 +27,7 @@ mod resourcedistribution;
 mod sidecar_terminator;
 mod sidecarset;
 mod statefulset;
+mod uniteddeployment;
 
 use crate::{
     platform::Platform,
@@ -89,6 +90,10 @@ const BUILT: &[(&str, Build)] = &[
         build_one::<sidecar_terminator::SidecarTerminator>,
     ),
     (controller::STATEFUL_SET, build_one::<statefulset::StatefulSets>),
+    (
+        controller::UNITED_DEPLOYMENT,
+        build_one::<uniteddeployment::UnitedDeployments>,
+    ),
 ];
 
 /// A controller, ready to be started when this replica leads.

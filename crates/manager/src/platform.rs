@@ -18,7 +18,10 @@ pub use images::{
 };
 pub use probes::NODE_PROBES_BY_MARKER;
 pub use sidecars::{PODS_BY_SIDECAR_SET, SETS_BY_BASE};
-pub use watched::{HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
+pub use watched::{
+    HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, SUBSET_ORPHANS,
+    SUBSETS_BY_OWNER, Watched,
+};
 pub use workloads::{Resolved, Workloads, look_up};
 
 use crate::Settings;
@@ -30,6 +33,7 @@ use kruise_api::{
     names::component::{MANAGER_USER_AGENT, controller, source},
     resource::Resource,
     scaled::Scaled,
+    uniteddeployment::workload::SubsetWorkload,
 };
 use kruise_core::plan::{self, Env};
 use kruise_runtime::{
@@ -56,6 +60,7 @@ pub struct Platform {
     stores: Stores,
     metadata_stores: HashMap<&'static Resource, Store<PartialObject>>,
     scaled_stores: HashMap<&'static Resource, Store<Scaled>>,
+    subset_stores: HashMap<&'static Resource, Store<SubsetWorkload>>,
     budgets: Budgets,
     plans: Plans,
     writer: Writer,
@@ -122,6 +127,7 @@ impl Platform {
             stores: Stores::default(),
             metadata_stores: HashMap::new(),
             scaled_stores: HashMap::new(),
+            subset_stores: HashMap::new(),
             budgets,
             plans,
             writer: Writer::new(client, leadership, rated, writes.clone()),
@@ -184,6 +190,13 @@ impl Platform {
         let cache = &mut self.cache;
         let store = self.scaled_stores.entry(resource);
         store.or_insert_with(|| cache.watch(Kind::partial(resource))).clone()
+    }
+
+    /// The workloads of a kind that subsets may have; it is watched from now on.
+    pub fn subset_store(&mut self, resource: &'static Resource) -> Store<SubsetWorkload> {
+        let cache = &mut self.cache;
+        let store = self.subset_stores.entry(resource);
+        store.or_insert_with(|| cache.watch(watched::subset(resource))).clone()
     }
 
     /// Returns the budgets of Pods, which are asked before a Pod is disturbed.

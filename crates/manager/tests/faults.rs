@@ -16,6 +16,7 @@ mod cluster {
     mod probes_crash;
     mod sidecarset_crash;
     mod storm;
+    mod united_crash;
     mod workload_crash;
     mod world;
 }

@@ -98,6 +98,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         )),
         grants: &[
             needed(grant("", READ), Controllers(OF_OTHER_WORKLOADS)),
+            needed(grant("", READ), Controllers(&[controller::UNITED_DEPLOYMENT])),
             needed(grant("/status", &["get"]), Controllers(OF_OTHER_WORKLOADS)),
         ],
         ..resource("apps", V1, "replicasets")

@@ -338,20 +338,26 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&statefulset::KIND)
     },
     Descriptor {
-        mutate: Some(hook(
-            "/mutate-apps-kruise-io-uniteddeployment",
-            Some("/mutate-apps-kruise-io-v1alpha1-uniteddeployment"),
-            &[entry("muniteddeployment.kb.io", CU)],
-        )),
-        validate: Some(hook(
-            "/validate-apps-kruise-io-uniteddeployment",
-            Some("/validate-apps-kruise-io-v1alpha1-uniteddeployment"),
-            &[entry("vuniteddeployment.kb.io", CUD)],
-        )),
-        controllers: &[limited(tuned(
+        mutate: Some(Hook {
+            handler: Handler::Later(admit::mutate::<core::uniteddeployment::Submitted>),
+            ..hook(
+                "/mutate-apps-kruise-io-uniteddeployment",
+                Some("/mutate-apps-kruise-io-v1alpha1-uniteddeployment"),
+                &[entry("muniteddeployment.kb.io", CU)],
+            )
+        }),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::uniteddeployment::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-uniteddeployment",
+                Some("/validate-apps-kruise-io-v1alpha1-uniteddeployment"),
+                &[entry("vuniteddeployment.kb.io", CUD)],
+            )
+        }),
+        controllers: &[built(limited(tuned(
             controller::UNITED_DEPLOYMENT,
             "uniteddeployment-workers",
-        ))],
+        )))],
         ..kind(&uniteddeployment::KIND)
     },
     Descriptor {

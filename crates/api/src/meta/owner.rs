@@ -14,6 +14,7 @@ use crate::nodeimage::CachedNodeImage;
 use crate::pod::Pod;
 use crate::revision::ControllerRevision;
 use crate::secret::Secret;
+use crate::uniteddeployment::workload::SubsetWorkload;
 
 /// Returns the group of an `apiVersion`; empty for the core group.
 pub fn group_of(api_version: &str) -> &str {
@@ -79,7 +80,7 @@ macro_rules! owned {
     )+};
 }
 
-owned!(CachedNodeImage ConfigMap ControllerRevision Job Node PartialObject Pod Secret);
+owned!(CachedNodeImage ConfigMap ControllerRevision Job Node PartialObject Pod Secret SubsetWorkload);
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,48 @@ pub(super) fn summary(set: &Value) -> String {
     )
 }
 
+/// Of a workload over subsets.
+pub(super) fn united_summary(united: &Value) -> String {
+    let subsets = united.pointer("/spec/topology/subsets").and_then(Value::as_array);
+    format!(
+        "{} wanted in {} subsets, {} there, {} updated, {} ready",
+        wanted(united),
+        subsets.map_or(0, Vec::len),
+        number(united, "/status/replicas"),
+        number(united, "/status/updatedReplicas"),
+        number(united, "/status/readyReplicas"),
+    )
+}
+
+/// Its subsets, one by one.
+pub(super) fn united(united: &Value) -> Vec<String> {
+    let subsets = united.pointer("/status/subsetStatuses").and_then(Value::as_array);
+    let one = |subset: &Value| {
+        let count = |field: &str| number(subset, field);
+        let mut sentence = format!(
+            "Subset {}: {} Pods, {} ready",
+            subset["name"].as_str().unwrap_or_default(),
+            count("/replicas"),
+            count("/readyReplicas"),
+        );
+        for (field, said) in [
+            ("/partition", "kept at the old revision"),
+            ("/reservedPods", "reserved"),
+        ] {
+            if count(field) > 0 {
+                sentence.push_str(&format!(", {} {said}", count(field)));
+            }
+        }
+        let conditions = subset["conditions"].as_array().into_iter().flatten();
+        let mut full = conditions.filter(|known| known["type"] == "Schedulable" && known["status"] == "False");
+        if full.next().is_some() {
+            sentence.push_str("; it takes no Pods now");
+        }
+        sentence + "."
+    };
+    subsets.into_iter().flatten().map(one).collect()
+}
+
 fn wanted(set: &Value) -> i64 {
     set.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
 }
@@ -150,6 +192,29 @@ pub(super) fn sidecarset(set: &Value) -> Vec<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn given_subsets_then_each_tells_its_numbers() {
+        let full = json!([{"type": "Schedulable", "status": "False"}]);
+        let united = json!({
+            "spec": {"replicas": 5, "topology": {"subsets": [{"name": "a"}, {"name": "b"}]}},
+            "status": {"replicas": 5, "readyReplicas": 4, "updatedReplicas": 3, "subsetStatuses": [
+                {"name": "a", "replicas": 3, "readyReplicas": 2, "partition": 2},
+                {"name": "b", "replicas": 2, "readyReplicas": 1, "reservedPods": 1, "conditions": full},
+            ]},
+        });
+        assert_eq!(
+            united_summary(&united),
+            "5 wanted in 2 subsets, 5 there, 3 updated, 4 ready"
+        );
+        assert_eq!(
+            super::united(&united),
+            [
+                "Subset a: 3 Pods, 2 ready, 2 kept at the old revision.",
+                "Subset b: 2 Pods, 1 ready, 1 reserved; it takes no Pods now.",
+            ]
+        );
+    }
 
     #[test]
     fn given_a_sidecarset_then_its_numbers_are_told() {

@@ -2,7 +2,7 @@
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
 //! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), of jobs ([`Jobs`]), of copies
-//! ([`Distribution`]), of what is remembered of Pods ([`Topology`]), and of probes ([`Probes`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ([`Distribution`]), of what is remembered of Pods ([`Topology`]), of subsets ([`Subsets`]), and of probes ([`Probes`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) with their
 //! ordinals ([`Ordinals`]) and claims ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
@@ -20,6 +20,7 @@ mod ordinals;
 mod pods;
 mod probes;
 mod rollout;
+mod subsets;
 mod topology;
 
 use std::fmt;
@@ -37,6 +38,7 @@ pub use ordinals::{OrdinalState, Ordinals};
 pub use pods::{Hook, Pods};
 pub use probes::Probes;
 pub use rollout::Rollout;
+pub use subsets::Subsets;
 pub use topology::Topology;
 
 /// Why not more is done now.
@@ -67,6 +69,8 @@ pub enum Why {
     Topology(Topology),
     /// What holds back probes.
     Probes(Probes),
+    /// What holds back the subsets of a workload.
+    Subsets(Subsets),
 }
 
 impl fmt::Display for Why {
@@ -84,6 +88,7 @@ impl fmt::Display for Why {
             Self::Distribution(why) => fmt::Display::fmt(why, f),
             Self::Topology(why) => fmt::Display::fmt(why, f),
             Self::Probes(why) => fmt::Display::fmt(why, f),
+            Self::Subsets(why) => fmt::Display::fmt(why, f),
         }
     }
 }
@@ -157,6 +162,12 @@ impl From<Topology> for Why {
 impl From<Probes> for Why {
     fn from(why: Probes) -> Self {
         Self::Probes(why)
+    }
+}
+
+impl From<Subsets> for Why {
+    fn from(why: Subsets) -> Self {
+        Self::Subsets(why)
     }
 }
 

@@ -28,7 +28,16 @@ pub const DIRECTIVE: &str = "$patch";
 
 /// The data of a revision with this Pod template.
 pub fn data(template: &Value) -> String {
-    let mut template = types::normal("PodTemplateSpec", template);
+    data_of("PodTemplateSpec", template)
+}
+
+/// The data of a revision with the template of a workload, as a UnitedDeployment has it.
+pub fn workload_data(template: &Value) -> String {
+    data_of("SubsetTemplate", template)
+}
+
+fn data_of(type_name: &str, template: &Value) -> String {
+    let mut template = types::normal(type_name, template);
     if let Value::Object(template) = &mut template {
         template.insert(DIRECTIVE.to_owned(), json!("replace"));
     }
@@ -49,6 +58,33 @@ pub fn is_same_data(one: &str, other: &str) -> bool {
         Some(data(&template(&value)?))
     };
     one == other || meaning(one).is_some_and(|one| meaning(other) == Some(one))
+}
+
+/// The same for templates of workloads: what is null or an empty object or list says nothing.
+pub fn is_same_workload_data(one: &str, other: &str) -> bool {
+    let meaning = |text: &str| {
+        let value: Value = serde_json::from_str(text).ok()?;
+        let data = workload_data(&template(&value)?);
+        Some(without_empty(serde_json::from_str(&data).ok()?))
+    };
+    one == other || meaning(one).is_some_and(|one| meaning(other) == Some(one))
+}
+
+fn without_empty(value: Value) -> Value {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| (key, without_empty(value)));
+            Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
+        }
+        Value::Array(items) => items.into_iter().map(without_empty).collect(),
+        other => other,
+    }
 }
 
 /// The hash of a revision. `collisions` tells revisions with equal hashes apart.

@@ -5,7 +5,8 @@ use super::sidecars::PODS_BY_SIDECAR_SET;
 use crate::Settings;
 use kruise_admission::REVISIONS_BY_SIDECAR_SET;
 use kruise_api::{
-    cloneset::v1beta1::CloneSet, meta::PartialObject, pod::Pod, resource::Resource, revision::ControllerRevision,
+    cloneset::v1beta1::CloneSet, meta::PartialObject, names::label, pod::Pod, resource::Resource,
+    revision::ControllerRevision, uniteddeployment::workload::SubsetWorkload,
 };
 use kruise_runtime::cache::{Index, Kind, uid_key};
 use serde::de::DeserializeOwned;
@@ -76,4 +77,24 @@ pub const HEADS_BY_OWNER: Index<PartialObject> = Index::new("owner", |head, key|
 /// A kind of which only the metadata is read.
 pub(super) fn metadata_only(resource: &'static Resource) -> Kind<PartialObject> {
     Kind::partial(resource).index(&HEADS_BY_OWNER)
+}
+
+/// Workloads by the UID of the owner that manages them.
+pub const SUBSETS_BY_OWNER: Index<SubsetWorkload> = Index::new("owner", |workload, key| {
+    if let Some(owner) = workload.metadata.controller() {
+        uid_key(&owner.uid, key);
+    }
+});
+
+/// Workloads of subsets that nobody manages, by namespace.
+pub const SUBSET_ORPHANS: Index<SubsetWorkload> = Index::new("orphan", |workload, key| {
+    let meta = &workload.metadata;
+    if meta.controller().is_none() && meta.label(label::SUBSET_NAME).is_some() {
+        key(&meta.namespace);
+    }
+});
+
+/// A kind of workload that subsets may have.
+pub(super) fn subset(resource: &'static Resource) -> Kind<SubsetWorkload> {
+    Kind::partial(resource).index(&SUBSETS_BY_OWNER).index(&SUBSET_ORPHANS)
 }

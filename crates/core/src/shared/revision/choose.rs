@@ -7,7 +7,7 @@ use kruise_api::raw::{PodTemplate, VolumeClaimTemplates};
 use kruise_api::revision::ControllerRevision;
 use serde_json::{Value, json};
 
-use super::{claims_hash, data, hash, is_same_data, name};
+use super::{claims_hash, data, hash, is_same_data, is_same_workload_data, name, workload_data};
 use crate::shared::owner::Owner;
 
 /// What a revision is made from.
@@ -26,9 +26,11 @@ pub struct Workload<'a> {
 }
 
 /// The revision that the current template asks for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Candidate {
     data: String,
+    /// Whether the data of two revisions is the same.
+    same: fn(&str, &str) -> bool,
     claims_hash: Option<String>,
     /// The label that has the hash.
     hash_label: &'static str,
@@ -78,6 +80,7 @@ impl Candidate {
         let labels = labels.into_iter().flatten();
         Self {
             data: data(&template),
+            same: is_same_data,
             claims_hash: workload.claims.map(|claims| claims_hash(&claims.value())),
             hash_label: label::REVISION_DATA_HASH,
             labels: labels
@@ -89,10 +92,39 @@ impl Candidate {
         }
     }
 
+    /// The candidate of an owner of workloads: its revisions keep the template of a workload, and have labels of their own.
+    pub fn of_workload_template(
+        template: &Value,
+        labels: BTreeMap<String, String>,
+        owner: &Owner,
+        namespace: &str,
+    ) -> Self {
+        Self {
+            data: workload_data(template),
+            same: is_same_workload_data,
+            claims_hash: None,
+            hash_label: label::REVISION_DATA_HASH,
+            labels,
+            annotations: BTreeMap::new(),
+            owner: owner.clone(),
+            namespace: namespace.to_owned(),
+        }
+    }
+
     /// The same, with the hash in another label than most kinds have it in.
     #[must_use]
     pub fn hashed_in(self, hash_label: &'static str) -> Self {
         Self { hash_label, ..self }
+    }
+
+    /// Who would own it.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Where it would be.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     /// The data it would have.
@@ -102,7 +134,7 @@ impl Candidate {
 
     /// Whether a revision is what this candidate asks for.
     pub fn is(&self, revision: &ControllerRevision) -> bool {
-        is_same_data(&self.data, revision.data.json())
+        (self.same)(&self.data, revision.data.json())
     }
 
     fn object(&self, name: &str, hash: &str, number: i64) -> Value {

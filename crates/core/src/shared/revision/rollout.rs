@@ -73,7 +73,7 @@ pub struct Revisions<'a> {
 impl<'a> Revisions<'a> {
     /// Finds the revisions, or makes what is missing. Fails when the template cannot be kept.
     pub fn of(workload: &Workload<'_>, history: &History<'a, '_>) -> Result<Self, String> {
-        Self::with_candidate(&Candidate::of(workload), workload, history)
+        Self::with_candidate(&Candidate::of(workload), history)
     }
 
     /// The same, for a kind whose revisions have their hash in another label.
@@ -82,17 +82,14 @@ impl<'a> Revisions<'a> {
         workload: &Workload<'_>,
         history: &History<'a, '_>,
     ) -> Result<Self, String> {
-        Self::with_candidate(&Candidate::of(workload).hashed_in(hash_label), workload, history)
+        Self::with_candidate(&Candidate::of(workload).hashed_in(hash_label), history)
     }
 
-    fn with_candidate(
-        candidate: &Candidate,
-        workload: &Workload<'_>,
-        history: &History<'a, '_>,
-    ) -> Result<Self, String> {
+    /// The same, for a kind that says itself what its revisions keep.
+    pub fn with_candidate(candidate: &Candidate, history: &History<'a, '_>) -> Result<Self, String> {
         let seen = history.seen;
         let all = seen.iter().map(|revision| &**revision);
-        let known = super::belonging(all, history.selector, &Uid::from(&*workload.owner.uid));
+        let known = super::belonging(all, history.selector, &Uid::from(&*candidate.owner().uid));
         let mut collisions = history.collisions;
         let mut choice = super::choose(candidate, &known, collisions);
         // Each of them takes one name at most.
@@ -126,7 +123,7 @@ impl<'a> Revisions<'a> {
             } => {
                 collisions = used;
                 let read = serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
-                let target = Target::new(ControllerRevision::RESOURCE, workload.namespace, &name);
+                let target = Target::new(ControllerRevision::RESOURCE, candidate.namespace(), &name);
                 let write = (Action::create(target, object), OnFailure::Stop);
                 (Revision(Cow::Owned(read)), Some(write))
             }
