@@ -24,6 +24,7 @@ mod readiness;
 mod review;
 mod server;
 mod settings;
+mod spreads;
 mod templates;
 mod validate_pod;
 
@@ -33,10 +34,11 @@ pub use alone::Alone;
 pub use audit::{AuditError, AuditLog};
 pub use budgets::Budgets;
 pub use look_up::{Cluster, Found, Freshness, LookUp};
-pub use pods::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD};
+pub use pods::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};
+pub use spreads::Spreads;
 pub use templates::{TemplateCheck, Templates, Unchecked};
 pub use verdict::Verdict;
 
@@ -68,6 +70,8 @@ pub struct Context {
     pub stores: Stores,
     /// The budgets that Pods belong to; none where nobody keeps them.
     pub budgets: Option<Budgets>,
+    /// The spreads that give Pods their subsets; none where nobody keeps them.
+    pub spreads: Option<Spreads>,
     client: Client,
     /// The manager's own.
     pub namespace: Arc<str>,
@@ -93,6 +97,7 @@ impl Context {
             lookup: Arc::new(Cluster::new(client.clone(), Stores::default())),
             stores: Stores::default(),
             budgets: None,
+            spreads: None,
             client,
             namespace: SYSTEM_NAMESPACE.into(),
             audit: Audit {
@@ -150,6 +155,8 @@ pub struct Dependencies {
     pub audit: Option<AuditLog>,
     /// The budgets of Pods, which controllers ask as well.
     pub budgets: Option<Budgets>,
+    /// The spreads that give Pods their subsets.
+    pub spreads: Option<Spreads>,
     pub gates: Gates,
     pub registry: Registry,
     pub readiness: Readiness,
@@ -186,6 +193,7 @@ impl Admission {
             writer,
             audit,
             budgets,
+            spreads,
             gates,
             registry,
             readiness,
@@ -198,6 +206,7 @@ impl Admission {
             &settings.namespace,
         );
         context.budgets = budgets;
+        context.spreads = spreads;
         if let Some(log) = audit {
             context = context.with_audit_log(log);
         }

@@ -15,6 +15,7 @@
 //! | images ahead of an update | [`predownload`] |
 //! | numbers that users give as shares | [`scaled_value`] |
 //! | status, conditions, reasons | [`status`], [`conditions`], [`explain`] |
+//! | patches of Pods that users write | [`strategic_merge`] |
 //! | workloads of any kind, by reference | [`workload`] |
 //! | rules of admission | [`validate`] |
 
@@ -48,6 +49,7 @@ pub mod scaled_value;
 pub mod seconds;
 pub mod selector;
 pub mod status;
+pub mod strategic_merge;
 pub mod time_to_live;
 pub mod tree;
 pub mod update_order;

@@ -21,6 +21,7 @@ mod podunavailablebudget;
 mod sidecar_terminator;
 mod sidecarset;
 mod statefulset;
+mod workloadspread;
 
 use crate::{
     platform::Platform,
@@ -69,6 +70,10 @@ const BUILT: &[(&str, Build)] = &[
         build_one::<sidecar_terminator::SidecarTerminator>,
     ),
     (controller::STATEFUL_SET, build_one::<statefulset::StatefulSets>),
+    (
+        controller::WORKLOAD_SPREAD,
+        build_one::<workloadspread::WorkloadSpreads>,
+    ),
 ];
 
 /// A controller, ready to be started when this replica leads.

@@ -15,6 +15,7 @@ use kruise_api::{
     namespace::Namespace,
     podunavailablebudget::{self, v1beta1::PodUnavailableBudget},
     sidecarset::{self, v1beta1::SidecarSet},
+    workloadspread::v1beta1::WorkloadSpread,
 };
 use kruise_runtime::cache::Stores;
 
@@ -27,7 +28,11 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             live: Live::GatedAndServed(Gate::PodWebhook, &sidecarset::KIND),
             reach: Reach::Pods,
             handler: Handler::Later(pods::mutate),
-            reads: &[Stores::pending::<SidecarSet>, Stores::pending::<Namespace>],
+            reads: &[
+                Stores::pending::<SidecarSet>,
+                Stores::pending::<Namespace>,
+                Stores::pending::<WorkloadSpread>,
+            ],
         }),
         validate: Some(Hook {
             path: "/validate-pod",
@@ -165,6 +170,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
                 controller::IMAGE_PULL_JOB,
                 controller::NODE_IMAGE,
                 controller::SIDECAR_TERMINATOR,
+                controller::WORKLOAD_SPREAD,
             ]),
         )],
     ),
@@ -238,6 +244,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         &[
             needed(grant("", ALL), Controllers(&[controller::ADVANCED_CRON_JOB])),
             needed(grant("/status", CHANGE), Controllers(&[controller::ADVANCED_CRON_JOB])),
+            needed(grant("", READ), Controllers(&[controller::WORKLOAD_SPREAD])),
         ],
     ),
     granted(

@@ -1,6 +1,9 @@
 //! What the objects that steps read are found by. Whoever watches them declares these indexes.
 
-use kruise_api::{names::label, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet};
+use kruise_api::{
+    names::label, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
+    workloadspread::v1beta1::WorkloadSpread,
+};
 use kruise_core::sidecarset::select;
 use kruise_runtime::cache::Index;
 
@@ -12,4 +15,9 @@ pub const REVISIONS_BY_SIDECAR_SET: Index<ControllerRevision> = Index::new("side
     if let Some(set) = revision.metadata.label(label::SIDECAR_SET_NAME) {
         key(set);
     }
+});
+
+/// WorkloadSpreads by namespace.
+pub const SPREADS_BY_NAMESPACE: Index<WorkloadSpread> = Index::new("namespace", |spread, key| {
+    key(spread.metadata.namespace.as_deref().unwrap_or_default());
 });

@@ -1,10 +1,12 @@
 //! What steps see: the cache where it is complete, and what was read from the API server for this Pod.
 
+mod spreads;
+
 use super::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD};
 use crate::{Context, look_up::Freshness};
 use kruise_api::{namespace::Namespace, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet};
 use kruise_core::admission::{Needs, ObjectRef};
-use kruise_core::pod::{Missing, SidecarSets};
+use kruise_core::pod::{Missing, Placement, SidecarSets};
 use kruise_core::sidecarset::select;
 use kruise_runtime::cache::{Store, SyncState};
 use serde::de::DeserializeOwned;
@@ -15,14 +17,19 @@ use std::sync::Arc;
 /// The cache, and above it what was read because the cache did not have it.
 pub(super) struct CacheView<'a> {
     context: &'a Context,
+    /// The namespace of the request.
+    namespace: &'a str,
     read: BTreeMap<ObjectRef, Option<Value>>,
+    placed: Option<Placement>,
 }
 
 impl<'a> CacheView<'a> {
-    pub(super) fn new(context: &'a Context) -> Self {
+    pub(super) fn new(context: &'a Context, namespace: &'a str) -> Self {
         Self {
             context,
+            namespace,
             read: BTreeMap::new(),
+            placed: None,
         }
     }
 
@@ -32,7 +39,11 @@ impl<'a> CacheView<'a> {
             objects: BTreeSet::from([object.clone()]),
             ..Needs::default()
         };
-        let mut found = self.context.lookup.look_up("", needs, Freshness::Live).await;
+        let mut found = self
+            .context
+            .lookup
+            .look_up(self.namespace, needs, Freshness::Live)
+            .await;
         let value = found.lookups.objects.remove(&object);
         self.read.insert(object, value.unwrap_or(Ok(None))?);
         Ok(())

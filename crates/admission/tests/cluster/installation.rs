@@ -223,6 +223,7 @@ impl Installation {
             writer: Writer::new(self.client.clone(), Leadership::always(), options, writes),
             audit: None,
             budgets: None,
+            spreads: None,
             gates,
             registry: registry.clone(),
             readiness: readiness.clone(),

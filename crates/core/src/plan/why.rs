@@ -1,7 +1,7 @@
 //! What holds an object back, for machines and, as a sentence, for people.
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
-//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), and of jobs ([`Jobs`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), of jobs ([`Jobs`]), and of spreads ([`Spreads`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) with their
 //! ordinals ([`Ordinals`]) and claims ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
@@ -17,6 +17,7 @@ mod nodes;
 mod ordinals;
 mod pods;
 mod rollout;
+mod spreads;
 
 use std::fmt;
 
@@ -31,6 +32,7 @@ pub use nodes::Nodes;
 pub use ordinals::{OrdinalState, Ordinals};
 pub use pods::{Hook, Pods};
 pub use rollout::Rollout;
+pub use spreads::Spreads;
 
 /// Why not more is done now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +56,8 @@ pub enum Why {
     Budgets(Budgets),
     /// What holds back jobs.
     Jobs(Jobs),
+    /// What keeps Pods out of their subsets.
+    Spreads(Spreads),
 }
 
 impl fmt::Display for Why {
@@ -68,6 +72,7 @@ impl fmt::Display for Why {
             Self::Nodes(why) => fmt::Display::fmt(why, f),
             Self::Budgets(why) => fmt::Display::fmt(why, f),
             Self::Jobs(why) => fmt::Display::fmt(why, f),
+            Self::Spreads(why) => fmt::Display::fmt(why, f),
         }
     }
 }
@@ -123,6 +128,12 @@ impl From<Budgets> for Why {
 impl From<Jobs> for Why {
     fn from(why: Jobs) -> Self {
         Self::Jobs(why)
+    }
+}
+
+impl From<Spreads> for Why {
+    fn from(why: Spreads) -> Self {
+        Self::Spreads(why)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::PodError;
 use crate::json_patch::{self, Operation, diff};
+use crate::shared::workload::WorkloadRef;
 use kruise_api::meta::group_of;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -42,6 +43,8 @@ pub struct Head<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     owner_references: Option<Vec<Owner<'a>>>,
     #[serde(borrow, default)]
@@ -99,6 +102,10 @@ struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 struct Owner<'a> {
     #[serde(borrow, default)]
     api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
     #[serde(default)]
     controller: Option<bool>,
 }
@@ -120,9 +127,24 @@ struct ReadinessGate<'a> {
 impl Head<'_> {
     /// The API group of the controller that made the Pod.
     pub fn controller_group(&self) -> Option<&str> {
+        Some(group_of(&self.owner()?.api_version))
+    }
+
+    /// The controller that made the Pod.
+    pub fn controller(&self) -> Option<WorkloadRef> {
+        let owner = self.owner()?;
+        Some(WorkloadRef::new(&owner.api_version, &owner.kind, &owner.name))
+    }
+
+    fn owner(&self) -> Option<&Owner<'_>> {
         let owners = self.metadata.as_ref()?.owner_references.as_ref()?;
-        let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
-        Some(group_of(&controller.api_version))
+        owners.iter().find(|owner| owner.controller == Some(true))
+    }
+
+    /// The name of the Pod; empty when the API server is to give one.
+    pub fn name(&self) -> &str {
+        let name = self.metadata.as_ref().and_then(|metadata| metadata.name.as_deref());
+        name.unwrap_or_default()
     }
 
     /// The namespace that the Pod itself names.

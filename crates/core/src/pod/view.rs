@@ -1,6 +1,7 @@
 //! What steps can see of the cluster.
 
 use super::sidecars::SidecarSets;
+use super::workload_spread::WorkloadSpreads;
 use crate::admission::ObjectRef;
 use kruise_api::namespace::Namespace;
 use kruise_api::revision::ControllerRevision;
@@ -10,9 +11,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The cluster, for reading: what each step wants to know.
-pub trait View: SidecarSets + Sync {}
+pub trait View: SidecarSets + WorkloadSpreads + Sync {}
 
-impl<V: SidecarSets + Sync> View for V {}
+impl<V: SidecarSets + WorkloadSpreads + Sync> View for V {}
 
 /// What is not known yet and has to be read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,3 +46,5 @@ impl SidecarSets for Empty {
         Ok(Vec::new())
     }
 }
+
+impl WorkloadSpreads for Empty {}

@@ -5,6 +5,7 @@ use crate::Settings;
 use kruise_admission::SETS_BY_POD;
 use kruise_api::{
     gates::Gate, namespace::Namespace, pod::Pod, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
+    workloadspread::v1beta1::WorkloadSpread,
 };
 use kruise_core::sidecarset::{records, select};
 use kruise_runtime::cache::{Index, Kind};
@@ -38,6 +39,9 @@ impl Platform {
             self.store::<SidecarSet>();
             self.store::<Namespace>();
             self.store::<ControllerRevision>();
+        }
+        if self.settings.gates.enabled(Gate::WorkloadSpread) {
+            self.store::<WorkloadSpread>();
         }
     }
 }
