@@ -12,6 +12,7 @@ mod cluster {
     mod election;
     #[path = "scenario/pod_history.rs"]
     mod pod_history;
+    mod spread_crash;
     mod storm;
     mod world;
 }
