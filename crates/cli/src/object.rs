@@ -4,10 +4,13 @@
 //! own numbers mean ([`workloads`], [`jobs`]).
 
 mod jobs;
+mod spreads;
 mod workloads;
 
 use anyhow::{Result, bail};
-use kruise_api::{advancedcronjob, broadcastjob, cloneset, daemonset, registry::KindInfo, sidecarset, statefulset};
+use kruise_api::{
+    advancedcronjob, broadcastjob, cloneset, daemonset, registry::KindInfo, sidecarset, statefulset, workloadspread,
+};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
@@ -51,6 +54,11 @@ const KINDS: &[ExplainedKind] = &[
         info: &advancedcronjob::KIND,
         summary: jobs::advancedcronjob_summary,
         describe: jobs::advancedcronjob,
+    },
+    ExplainedKind {
+        info: &workloadspread::KIND,
+        summary: spreads::summary,
+        describe: spreads::describe,
     },
 ];
 
