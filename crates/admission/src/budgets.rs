@@ -7,9 +7,11 @@
 //! - Four conflicts in a row, or any other failure to write the place down, are a refusal. A budget that is gone protects nothing.
 
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kruise_api::{
     gates::{Gate, Gates},
     kind::Kind as _,
+    meta::{Owned as _, PartialObject},
     names::event,
     pod::Pod,
     podunavailablebudget::v1beta1::PodUnavailableBudget,
@@ -19,8 +21,9 @@ use kruise_core::podunavailablebudget::{
     ledger::{self, Answer, Asked, Operation, Place},
     related,
 };
+use kruise_core::shared::workload::WorkloadRef;
 use kruise_runtime::{
-    cache::Stores,
+    cache::{Index, Store, Stores},
     error::{Class, Error},
     events::{Recorder, Regarding},
     writer::{Patch, Target, Writer},
@@ -45,6 +48,11 @@ const FRESH: Duration = Duration::from_millis(300);
 /// Budgets that are remembered; those that are gone are forgotten when there are more.
 const REMEMBERED: usize = 1000;
 
+/// Budgets by namespace.
+pub const BUDGETS_BY_NAMESPACE: Index<PodUnavailableBudget> = Index::new("namespace", |budget, key| {
+    key(budget.metadata.namespace.as_deref().unwrap_or_default());
+});
+
 /// The budgets of a cluster. Clones are the same.
 #[derive(Clone)]
 pub struct Budgets(Arc<Inner>);
@@ -55,6 +63,7 @@ struct Inner {
     recorder: Recorder,
     gates: Gates,
     stores: OnceLock<Stores>,
+    replica_sets: OnceLock<Store<PartialObject>>,
     slots: Mutex<Slots>,
 }
 
@@ -85,6 +94,7 @@ impl Budgets {
             recorder,
             gates,
             stores: OnceLock::new(),
+            replica_sets: OnceLock::new(),
             slots: Mutex::default(),
         }))
     }
@@ -93,6 +103,34 @@ impl Budgets {
     pub fn read_from(&self, stores: Stores) {
         // Set once, when the process starts.
         let _ = self.0.stores.set(stores);
+    }
+
+    /// Knows from now on which Deployments own ReplicaSets.
+    pub fn know_replica_sets(&self, sets: Store<PartialObject>) {
+        // Set once, when the process starts.
+        let _ = self.0.replica_sets.set(sets);
+    }
+
+    /// Returns the budgets of a namespace, as the cache has them.
+    pub(crate) fn of_namespace(&self, namespace: &str) -> Vec<Arc<PodUnavailableBudget>> {
+        let budgets = self.0.stores.get().and_then(Stores::get::<PodUnavailableBudget>);
+        let budgets = budgets.filter(|budgets| !budgets.is_empty());
+        budgets.map_or_else(Vec::new, |budgets| budgets.by(&BUDGETS_BY_NAMESPACE, namespace))
+    }
+
+    /// Returns the workload that an owner of Pods stands for.
+    pub(crate) fn workload_of(&self, namespace: &str, owner: WorkloadRef) -> WorkloadRef {
+        let above = || {
+            let sets = self
+                .0
+                .replica_sets
+                .get()
+                .filter(|_| owner.is_of(ReplicaSet::GROUP, ReplicaSet::KIND))?;
+            let set = sets.get(namespace, &owner.name)?;
+            let deployment = set.controlled_by(Deployment::GROUP, Deployment::KIND)?;
+            Some(WorkloadRef::new(Deployment::API_VERSION, Deployment::KIND, deployment))
+        };
+        above().unwrap_or(owner)
     }
 
     /// Asks on behalf of a controller, which knows the Pod by its name in the cache. A Pod that is not there is not protected.
@@ -139,6 +177,10 @@ impl Budgets {
         let mut pause = PAUSE;
         let mut last = Error::new(Class::Conflict, "the budget changes too often");
         for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                tokio::time::sleep(pause.mul_f64(1.0 + fastrand::f64())).await;
+                pause *= 3;
+            }
             match self.try_once(fresh, pod, name, operation, dry_run, attempt > 0).await? {
                 Tried::Granted(grant) => {
                     if let Grant::No(_) = grant {
@@ -148,8 +190,6 @@ impl Budgets {
                 }
                 Tried::Conflict(conflict) => last = conflict,
             }
-            tokio::time::sleep(pause.mul_f64(1.0 + fastrand::f64())).await;
-            pause *= 3;
         }
         self.tell(pod);
         Ok(Grant::No(last.to_string()))
@@ -288,3 +328,6 @@ impl fmt::Debug for Budgets {
         f.debug_struct("Budgets").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -122,16 +122,7 @@ impl CertificateReconciler {
             installed,
         } = api;
         let writer = writer.named("certificates");
-        let endpoint = match &settings.host {
-            Some(host) => Endpoint::Host {
-                host: host.clone(),
-                port,
-            },
-            None => Endpoint::Service {
-                namespace: settings.namespace.clone(),
-                name: settings.service_name.clone(),
-            },
-        };
+        let endpoint = settings.endpoint(port);
         let store = match settings.cert_store {
             CertStore::Secret => Store::secret(
                 client.clone(),

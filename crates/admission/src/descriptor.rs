@@ -51,7 +51,7 @@ pub struct Descriptor {
 pub enum Resource {
     /// A kind of ours.
     Ours(&'static KindInfo),
-    /// A resource that the API server brings along.
+    /// A resource that the API server brings along, or of which there are no objects.
     BuiltIn {
         group: &'static str,
         versions: &'static [&'static str],

@@ -15,6 +15,7 @@ mod crds;
 pub mod descriptor;
 mod dispatch;
 mod endpoint;
+pub mod explain;
 mod find_pods;
 mod look_up;
 mod metrics;
@@ -34,7 +35,7 @@ pub use alone::Alone;
 pub use audit::{AuditError, AuditLog};
 pub use budgets::Budgets;
 pub use look_up::{Cluster, Found, Freshness, LookUp};
-pub use pods::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE};
+pub use pods::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE, STATES_BY_TARGET};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};
@@ -46,6 +47,7 @@ use audit::Audit;
 pub use certificate_reconciler::Installed;
 use certificate_reconciler::{ApiAccess, CertificateReconciler, Progress};
 use dispatch::Dispatch;
+use explain::{Explainer, Explanations};
 use kruise_api::{gates::Gates, names::object::SYSTEM_NAMESPACE};
 use kruise_runtime::{cache::Stores, writer::Writer};
 use kube::Client;
@@ -70,6 +72,7 @@ pub struct Context {
     pub stores: Stores,
     /// The budgets that Pods belong to; none where nobody keeps them.
     pub budgets: Option<Budgets>,
+    explanations: Option<Explanations>,
     /// The spreads that give Pods their subsets; none where nobody keeps them.
     pub spreads: Option<Spreads>,
     client: Client,
@@ -97,6 +100,7 @@ impl Context {
             lookup: Arc::new(Cluster::new(client.clone(), Stores::default())),
             stores: Stores::default(),
             budgets: None,
+            explanations: None,
             spreads: None,
             client,
             namespace: SYSTEM_NAMESPACE.into(),
@@ -155,6 +159,8 @@ pub struct Dependencies {
     pub audit: Option<AuditLog>,
     /// The budgets of Pods, which controllers ask as well.
     pub budgets: Option<Budgets>,
+    /// What people are told from about objects.
+    pub explainer: Option<Explainer>,
     /// The spreads that give Pods their subsets.
     pub spreads: Option<Spreads>,
     pub gates: Gates,
@@ -193,6 +199,7 @@ impl Admission {
             writer,
             audit,
             budgets,
+            explainer,
             spreads,
             gates,
             registry,
@@ -206,6 +213,11 @@ impl Admission {
             &settings.namespace,
         );
         context.budgets = budgets;
+        context.explanations = explainer.map(|explainer| Explanations {
+            explainer,
+            host: settings.endpoint(settings.port).host(),
+            secret: settings.secret_name.clone(),
+        });
         context.spreads = spreads;
         if let Some(log) = audit {
             context = context.with_audit_log(log);

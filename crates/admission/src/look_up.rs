@@ -9,10 +9,12 @@ use kruise_api::{
     cloneset::v1beta1::CloneSet,
     kind::Kind as _,
     names::{
+        component::MANAGER_USER_AGENT,
         label,
         object::{CONFIGURATION, SYSTEM_NAMESPACE},
     },
     pod::Pod,
+    resource::Resource,
     sidecarset::v1beta1::SidecarSet,
     statefulset::v1beta1::StatefulSet,
 };
@@ -27,6 +29,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
     discovery::pinned_kind,
 };
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -212,6 +215,7 @@ impl Cluster {
                 self.named(Api::namespaced_with(self.client(), ours, &maps), CONFIGURATION)
                     .await
             }
+            ObjectRef::DryRun { resource, object } => self.try_to_create(resource, object).await,
         }
     }
 
@@ -251,6 +255,31 @@ impl Cluster {
             Ok(Ok(object)) => object
                 .map(|object| serde_json::to_value(object).map_err(|error| error.to_string()))
                 .transpose(),
+            Ok(Err(error)) => Err(Error::from(error).to_string()),
+            Err(_) => Err(NO_ANSWER.to_owned()),
+        }
+    }
+
+    /// Creates an object in the manager's namespace as a dry run. What is there already is good.
+    async fn try_to_create(&self, resource: &Resource, object: &str) -> Result<Option<Value>, String> {
+        let mut body: Value = serde_json::from_str(object).map_err(|error| error.to_string())?;
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("namespace".to_owned(), json!(self.namespace));
+        }
+        let path = format!(
+            "{}?dryRun=All&fieldManager={MANAGER_USER_AGENT}",
+            resource.path(&self.namespace)
+        );
+        let request = http::Request::post(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes())
+            .map_err(|error| error.to_string())?;
+        match timeout(DEADLINE, self.client.request::<IgnoredAny>(request)).await {
+            Ok(Ok(_)) => Ok(None),
+            Ok(Err(kube::Error::Api(status))) if status.reason == "AlreadyExists" => Ok(None),
+            Ok(Err(kube::Error::Api(status))) => serde_json::to_value(&status)
+                .map(Some)
+                .map_err(|error| error.to_string()),
             Ok(Err(error)) => Err(Error::from(error).to_string()),
             Err(_) => Err(NO_ANSWER.to_owned()),
         }

@@ -7,7 +7,7 @@
 mod index;
 mod view;
 
-pub use index::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE};
+pub use index::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE, STATES_BY_TARGET};
 
 use crate::{Context, Request, Verdict, descriptor::Descriptor};
 use futures::future::BoxFuture;

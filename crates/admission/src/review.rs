@@ -62,6 +62,14 @@ pub struct Resource<'a> {
 pub struct User<'a> {
     #[serde(borrow, default)]
     pub username: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub uid: Cow<'a, str>,
+    /// A list of names, which few handlers read.
+    #[serde(borrow, default)]
+    pub groups: Option<&'a RawValue>,
+    /// Lists of texts by key.
+    #[serde(borrow, default)]
+    pub extra: Option<&'a RawValue>,
 }
 
 impl Request<'_> {

@@ -1,5 +1,6 @@
 //! How the admission part of the manager is set up.
 
+use crate::endpoint::Endpoint;
 use kruise_api::names::object;
 use std::{path::PathBuf, time::Duration};
 
@@ -44,6 +45,22 @@ pub struct Settings {
     pub mutating_configuration: String,
     /// Name of the validating webhook configuration.
     pub validating_configuration: String,
+}
+
+impl Settings {
+    /// How the API server reaches a server that listens on this port.
+    pub(crate) fn endpoint(&self, port: u16) -> Endpoint {
+        match &self.host {
+            Some(host) => Endpoint::Host {
+                host: host.clone(),
+                port,
+            },
+            None => Endpoint::Service {
+                namespace: self.namespace.clone(),
+                name: self.service_name.clone(),
+            },
+        }
+    }
 }
 
 impl Default for Settings {

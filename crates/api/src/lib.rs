@@ -21,7 +21,9 @@ pub mod kind;
 #[macro_use]
 pub mod meta;
 
+pub mod configmap;
 pub mod configuration;
+pub mod content;
 pub mod gates;
 pub mod merge_patch;
 pub mod names;

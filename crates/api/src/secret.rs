@@ -1,10 +1,8 @@
 //! A Secret as controllers read it: never its content, only whether two have the same.
 
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use serde::Deserialize;
 
-use serde::{Deserialize, Deserializer};
-
+use crate::content::read_digest;
 use crate::meta::Meta;
 use crate::text::Text;
 use crate::wire::or_empty;
@@ -20,8 +18,11 @@ pub struct Secret {
     #[serde(rename = "type", deserialize_with = "or_empty")]
     pub type_: Text,
     /// A number that is the same for the same content, within one process.
-    #[serde(rename = "data", deserialize_with = "digest")]
+    #[serde(rename = "data", deserialize_with = "read_digest")]
     pub content: u64,
+    /// Its content cannot be changed.
+    #[serde(deserialize_with = "or_empty")]
+    pub immutable: bool,
 }
 
 projection!(Secret, of: k8s_openapi::api::core::v1::Secret);
@@ -39,16 +40,6 @@ impl Secret {
 /// Whether Secrets of this type hold credentials for a registry.
 pub fn is_for_registry(secret_type: &str) -> bool {
     FOR_REGISTRY.contains(&secret_type)
-}
-
-fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    let data: BTreeMap<String, String> = or_empty(from)?;
-    if data.is_empty() {
-        return Ok(0);
-    }
-    let mut hasher = DefaultHasher::new();
-    data.hash(&mut hasher);
-    Ok(hasher.finish())
 }
 
 #[cfg(test)]

@@ -130,6 +130,9 @@ pub(crate) struct Explain {
     /// How to print it
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
+    /// Show also what would be written; forwards a port of the manager, which takes more rights than reading the object
+    #[arg(long)]
+    pub(crate) whole: bool,
     /// Ask the manager at this address instead of looking for it in the cluster, for example `http://localhost:8090`
     #[arg(long, value_name = "URL")]
     pub(crate) manager: Option<String>,

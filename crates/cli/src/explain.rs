@@ -3,7 +3,7 @@
 use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
-    manager,
+    manager::{self, Subject},
     object::{self, ExplainedKind},
     protection,
     text::{Explanation, visible_lines},
@@ -43,8 +43,13 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Compl
     let object = timeout(connection.request_timeout, get(&client, kind, &namespace, name)).await;
     let object =
         object.map_err(|_| anyhow!("the API server does not answer within {:?}", connection.request_timeout))??;
-    let path = format!("{}/{full_name}", kind.info.singular());
-    let answer = manager::ask(&client, args, &path, connection.request_timeout).await;
+    let about = Subject {
+        info: kind.info,
+        namespace: &namespace,
+        name,
+        uid: object["metadata"]["uid"].as_str().unwrap_or_default(),
+    };
+    let answer = manager::ask(&client, args, &about, connection.request_timeout).await;
     let text = match args.output {
         Output::Json => visible_lines(&format!("{:#}\n", machine_readable(kind, &object, &answer))),
         Output::Text => Explanation {

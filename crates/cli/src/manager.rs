@@ -1,4 +1,7 @@
-//! What the manager would do with an object: asked where it runs.
+//! What the manager would do with an object.
+//!
+//! The API server passes questions on to it, for everybody who may read the object: an Explanation is created in a dry run and comes back with its answer. Where
+//! the API server does not know Explanations, or the whole plan is wanted with all that would be written, the manager is asked where it runs:
 //!
 //! 1. The Lease says which replica leads. Its name begins with the host name of the replica: that of its Pod, or of its node on the host network.
 //! 2. The debug endpoint answers nobody but the Pod itself, so its port is forwarded, as `kubectl port-forward` does.
@@ -10,12 +13,15 @@ use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
-use kruise_api::names::{label, object};
+use kruise_api::{
+    names::{group, label, object},
+    registry::KindInfo,
+};
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{ListParams, ObjectList},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectList, PostParams},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -34,9 +40,29 @@ pub(crate) struct Answer {
     pub(crate) plans: Value,
 }
 
-/// Asks for the plans of the object at `path`, which is `kind/namespace/name`.
-pub(crate) async fn ask(client: &Client, args: &Explain, path: &str, patience: Duration) -> Result<Answer> {
-    let path = format!("/debug/plan/{path}");
+/// The object that is asked about.
+pub(crate) struct Subject<'a> {
+    pub(crate) info: &'static KindInfo,
+    /// Empty for objects of the cluster.
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+}
+
+/// Asks for the plans of an object.
+pub(crate) async fn ask(client: &Client, args: &Explain, about: &Subject<'_>, patience: Duration) -> Result<Answer> {
+    if args.manager.is_none() && !args.whole {
+        let asked = timeout(patience, question(client, about)).await;
+        if let Some(answer) = asked.map_err(|_| anyhow!("the API server does not answer within {patience:?}"))?? {
+            return Ok(answer);
+        }
+    }
+    let namespace = if about.namespace.is_empty() {
+        String::new()
+    } else {
+        format!("{}/", about.namespace)
+    };
+    let path = format!("/debug/plan/{}/{namespace}{}", about.info.singular(), about.name);
     if let Some(url) = &args.manager {
         let plans = timeout(patience, ask_url(url, &path)).await;
         let plans = plans.map_err(|_| anyhow!("no answer within {patience:?}")).flatten();
@@ -56,6 +82,43 @@ pub(crate) async fn ask(client: &Client, args: &Explain, path: &str, patience: D
         plans: plans.with_context(|| format!("{by}, port {} cannot be asked", args.manager_port))?,
         by,
     })
+}
+
+/// Asks through the API server; nothing when it does not know how.
+async fn question(client: &Client, about: &Subject<'_>) -> Result<Option<Answer>> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group::EXPLAIN, group::V1ALPHA1, "Explanation"));
+    // Of objects of the cluster it can be asked in any namespace.
+    let namespace = if about.namespace.is_empty() {
+        client.default_namespace()
+    } else {
+        about.namespace
+    };
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let spec = json!({"group": about.info.group, "kind": about.info.kind, "name": about.name, "uid": about.uid});
+    let question = DynamicObject::new("question", &resource).data(json!({"spec": spec}));
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let status = match api.create(&params, &question).await {
+        Ok(answered) => answered.data["status"].clone(),
+        Err(kube::Error::Api(status)) if status.code == 404 && status.details.is_none() => return Ok(None),
+        Err(kube::Error::Api(status)) => bail!("{}", status.message),
+        Err(error) => return Err(error).context("the API server cannot be asked"),
+    };
+    // Whoever answered left it empty: no manager is behind the webhook.
+    let Some(by) = status["answeredBy"].as_str() else {
+        return Ok(None);
+    };
+    let note = if status["leader"] == true {
+        ""
+    } else {
+        ", which does not lead and does not know what came of the last writes"
+    };
+    Ok(Some(Answer {
+        by: format!("{by}{note}"),
+        plans: status["plans"].clone(),
+    }))
 }
 
 /// The Pod that leads.

@@ -1,15 +1,17 @@
 //! Which object is meant, and what it says of itself.
 //!
 //! What all kinds have is told the same way for all: that an object is being deleted, that its status is old or missing, its conditions. A kind adds what its
-//! own numbers mean ([`workloads`], [`jobs`]).
+//! own numbers mean ([`workloads`], [`jobs`], [`placement`], [`spreads`]).
 
 mod jobs;
+mod placement;
 mod spreads;
 mod workloads;
 
 use anyhow::{Result, bail};
 use kruise_api::{
-    advancedcronjob, broadcastjob, cloneset, daemonset, registry::KindInfo, sidecarset, statefulset, workloadspread,
+    advancedcronjob, broadcastjob, cloneset, daemonset, persistentpodstate, registry::KindInfo, resourcedistribution,
+    sidecarset, statefulset, workloadspread,
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
@@ -54,6 +56,16 @@ const KINDS: &[ExplainedKind] = &[
         info: &advancedcronjob::KIND,
         summary: jobs::advancedcronjob_summary,
         describe: jobs::advancedcronjob,
+    },
+    ExplainedKind {
+        info: &resourcedistribution::KIND,
+        summary: placement::resourcedistribution_summary,
+        describe: placement::resourcedistribution,
+    },
+    ExplainedKind {
+        info: &persistentpodstate::KIND,
+        summary: placement::persistentpodstate_summary,
+        describe: |_| Vec::new(),
     },
     ExplainedKind {
         info: &workloadspread::KIND,

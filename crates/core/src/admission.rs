@@ -166,6 +166,12 @@ pub enum ObjectRef {
     RevisionsOfSidecarSet(String),
     /// The ConfigMap `kruise-configuration`.
     Configuration,
+    /// A dry run of creating an object in the manager's namespace. Found is the `Status` of a refusal; nothing when it could be created, or is there.
+    DryRun {
+        resource: &'static Resource,
+        /// The object as JSON.
+        object: String,
+    },
     /// A workload of any kind.
     Workload(WorkloadRef),
 }
@@ -184,6 +190,7 @@ impl fmt::Display for ObjectRef {
             Self::Revision(name) => write!(f, "ControllerRevision {name}"),
             Self::RevisionsOfSidecarSet(set) => write!(f, "the list of ControllerRevisions of SidecarSet {set}"),
             Self::Configuration => f.write_str("ConfigMap kruise-configuration"),
+            Self::DryRun { resource, .. } => write!(f, "the dry run of creating a {}", resource.kind),
             Self::Workload(workload) => write!(f, "{} {}", workload.kind, workload.name),
         }
     }

@@ -10,7 +10,8 @@
 //! 3. A write may have to be granted first: a chain by its [`Guard`], and the deletion of a Pod always ([`Turn::question`]). A refusal ends the chain and is
 //!    no failure; the others go on.
 //! 4. When a phase got nothing done, there may be something to do instead ([`Fallback`]).
-//! 5. Then, whatever happened, the status is written, if there is one to write.
+//! 5. Then, whatever happened, the status is written, if there is one to write. Only one that counts on every write is left out after a failure
+//!    ([`Plan::status_if_all_done`]).
 //! 6. Events that depend on a write are told after it ([`Write::succeeded`], [`Write::failed`]); those of the plan
 //!    itself at once.
 //! 7. What failed goes into the [`Outcome`], which the planner of the next round reads; it also says which objects are
@@ -58,6 +59,9 @@ pub struct Plan {
     /// The write of the status, done last and whatever came of the steps; none when the status is right already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Action>,
+    /// The status says what is true when every write went through. When one failed it is not written: the next plan follows at once, and knows what failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub status_if_all_done: bool,
     /// Events that depend on no write.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
@@ -159,6 +163,9 @@ pub struct Step {
     pub pace: Pace,
     /// What happens when a chain fails.
     pub on_failure: OnFailure,
+    /// No more chains are begun than this; those that a budget refuses do not count. Only in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most: Option<usize>,
     /// Chains of writes.
     pub chains: Vec<Chain>,
 }
@@ -170,6 +177,7 @@ impl Step {
             phase,
             pace,
             on_failure,
+            most: None,
             chains: Vec::new(),
         }
     }
@@ -194,7 +202,7 @@ pub enum Phase {
     PreDownload,
     /// Secrets are handed out, or taken back.
     Secrets,
-    /// Nodes get their work.
+    /// Nodes or namespaces get what is for them.
     Distribute,
     /// Objects are created and deleted.
     Scale,
@@ -212,6 +220,8 @@ pub enum Pace {
     InOrder,
     /// Many at a time; the writer has a limit of its own that follows what the server can take.
     Bounded,
+    /// A few at a time: what is written is large, and in memory while it is under way.
+    Few,
     /// One, and one more for each that goes well: 1, 2, 4, … in the time of one, two, three. None is begun after a failure, unless another look at the
     /// cluster mends it: when a quota or an admission rule refuses what we make, it refuses all of it, and one or two refusals tell as much as a thousand.
     SlowStart,

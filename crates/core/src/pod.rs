@@ -8,6 +8,8 @@
 //! | workload spread | Pods of a workload that is spread | chooses a subset, and puts in what it adds |
 //! | sidecars | Pods that SidecarSets apply to | injects containers, volumes, secrets, annotations |
 //! | launch priority | Pods whose containers have an order | holds each container until those before it are ready |
+//! | related budget | Pods that a PodUnavailableBudget covers | says which one |
+//! | persistent states | Pods of StatefulSets of which a PersistentPodState remembers the topology | brings them back there |
 //!
 //! The order is part of the contract: sidecars take part in the launch order only because they are injected before it.
 //! Steps change the Pod also in a dry run.
@@ -22,12 +24,16 @@
 
 mod draft;
 mod launch_priority;
+mod persistent_states;
 mod readiness_gate;
+mod related_budget;
 mod sidecars;
 mod view;
 mod workload_spread;
 
 pub use draft::Draft;
+pub use persistent_states::PersistentPodStates;
+pub use related_budget::Budgets;
 pub use sidecars::SidecarSets;
 pub use view::{Empty, Missing, View};
 pub use workload_spread::{Above, Placement, WorkloadSpreads};
@@ -81,6 +87,9 @@ pub enum PodError {
     /// What SidecarSets bring cannot be injected.
     #[error(transparent)]
     Sidecars(#[from] InjectError),
+    /// What an administrator configured cannot be read.
+    #[error("{0}")]
+    Configuration(String),
     /// Not a Pod: the request is bad.
     #[error("the object is not a Pod: {0}")]
     Malformed(#[from] serde_json::Error),
@@ -102,7 +111,12 @@ impl PodError {
     pub fn code(&self) -> u16 {
         match self {
             Self::Malformed(_) | Self::NotAnObject => 400,
-            Self::Missing(_) | Self::Unplaced(_) | Self::Spread(_) | Self::Sidecars(_) | Self::Priority { .. } => 500,
+            Self::Missing(_)
+            | Self::Unplaced(_)
+            | Self::Spread(_)
+            | Self::Sidecars(_)
+            | Self::Configuration(_)
+            | Self::Priority { .. } => 500,
         }
     }
 }
@@ -120,6 +134,8 @@ const STEPS: &[Step] = &[
     workload_spread::add,
     sidecars::add,
     launch_priority::add,
+    related_budget::add,
+    persistent_states::add,
 ];
 
 /// Runs all steps on a new Pod, given as JSON, and tells what to change.

@@ -13,6 +13,7 @@
 //! | updates: in place or not, batches, records | [`pod_update`], [`inplace`], [`container_hash`] |
 //! | which Pod comes first | [`update_order`], [`pod_rank`] |
 //! | images ahead of an update | [`predownload`] |
+//! | ordinals that a set wants | [`ordinals`] |
 //! | numbers that users give as shares | [`scaled_value`] |
 //! | status, conditions, reasons | [`status`], [`conditions`], [`explain`] |
 //! | patches of Pods that users write | [`strategic_merge`] |
@@ -36,6 +37,7 @@ pub mod inplace;
 pub mod lifecycle;
 pub mod membership;
 pub mod node_eligibility;
+pub mod ordinals;
 pub mod owner;
 pub mod pod_change;
 pub mod pod_factory;

@@ -44,7 +44,7 @@ pub use observed::{Observed, PodVersion};
 pub use snapshot::hashes;
 
 use crate::plan::why;
-use crate::plan::{Env, Plan, PodNames};
+use crate::plan::{Env, Outcome, Plan, PodNames};
 use crate::shared::explain::explain_last;
 use revisions::Revisions;
 use snapshot::Snapshot;
@@ -79,7 +79,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         .collect();
     revisions.truncate(set, in_use, &mut plan);
     plan.status = status::write(&snapshot, &revisions, &missing);
-    explain_last(&observed.last, &mut plan);
+    explain_last(&last(&snapshot), &mut plan);
     explain_unreadable(&snapshot, &mut plan);
     plan
 }
@@ -118,6 +118,16 @@ fn roll(snapshot: &Snapshot<'_>, revisions: &Revisions<'_>, plan: &mut Plan) {
     }
     let choice = update::choose(snapshot);
     update::update(snapshot, &choice, &revisions.latest, plan);
+}
+
+/// What came of the last plan, with the namespaces of Pods.
+fn last(snapshot: &Snapshot<'_>) -> Outcome {
+    let members = snapshot.members.iter();
+    let refused = members.filter(|member| update::was_refused(snapshot, member));
+    Outcome {
+        refused: refused.map(snapshot::Member::name).collect(),
+        ..snapshot.observed.last.clone()
+    }
 }
 
 fn explain_unreadable(snapshot: &Snapshot<'_>, plan: &mut Plan) {

@@ -26,7 +26,6 @@ mod explain;
 mod fixtures;
 mod observed;
 mod order;
-pub mod ordinals;
 mod pre_download;
 mod scale;
 mod snapshot;
@@ -42,6 +41,8 @@ use std::collections::BTreeSet;
 
 pub use admit::Submitted;
 pub use observed::{Names, Observed};
+
+pub use crate::shared::ordinals;
 
 use crate::plan::why;
 use crate::plan::{Env, OnFailure, Pace, Phase, Plan, Step};

@@ -5,6 +5,7 @@
 //! of which nobody knows whether it happened: its answer was lost, or the whole application was cut off before it came. What failed comes back as the
 //! [`Outcome`], which the next plan reads. Before a Pod is disturbed its budget is asked; a refusal concerns that Pod alone. Events are recorded after what they are about was written, and only then.
 
+mod replace;
 mod secret;
 mod views;
 
@@ -193,6 +194,15 @@ impl Execution<'_> {
                     plan::Patch::Strategic(document) => Patch::Strategic(document),
                 };
                 let written = writer.patch(&target, patch, preconditions).await?;
+                self.expect(object, |expectations, view, _| {
+                    expectations.changed(self.key, view, &object.namespace, &written);
+                });
+                Ok(())
+            }
+            Action::Replace {
+                body, preconditions, ..
+            } => {
+                let written = replace::replace(&self.applier.context, object, body, preconditions).await?;
                 self.expect(object, |expectations, view, _| {
                     expectations.changed(self.key, view, &object.namespace, &written);
                 });

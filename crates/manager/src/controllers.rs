@@ -15,9 +15,11 @@ mod imagelistpulljob;
 mod imagepulljob;
 mod launch_priority;
 mod nodeimage;
+mod persistentpodstate;
 mod pod_readiness;
 mod pods;
 mod podunavailablebudget;
+mod resourcedistribution;
 mod sidecar_terminator;
 mod sidecarset;
 mod statefulset;
@@ -59,7 +61,15 @@ const BUILT: &[(&str, Build)] = &[
     ),
     (controller::IMAGE_PULL_JOB, build_one::<imagepulljob::ImagePullJobs>),
     (controller::NODE_IMAGE, build_one::<nodeimage::NodeImages>),
+    (
+        controller::PERSISTENT_POD_STATE,
+        build_one::<persistentpodstate::PersistentPodStates>,
+    ),
     (controller::POD_READINESS, build_one::<pod_readiness::PodReadiness>),
+    (
+        controller::RESOURCE_DISTRIBUTION,
+        build_one::<resourcedistribution::ResourceDistributions>,
+    ),
     (controller::SIDECAR_SET, build_one::<sidecarset::SidecarSets>),
     (
         controller::POD_UNAVAILABLE_BUDGET,

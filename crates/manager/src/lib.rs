@@ -7,6 +7,7 @@ mod apply;
 pub mod cli;
 pub mod configuration;
 pub mod controllers;
+mod leader;
 pub mod platform;
 mod reconcile;
 pub mod run;

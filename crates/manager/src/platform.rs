@@ -3,19 +3,21 @@
 //! Everything is declared before anything runs. A kind is watched because a controller asked for its store, and for no other reason.
 
 mod context;
+mod distribution;
 mod images;
 mod sidecars;
 mod watched;
 mod workloads;
 
 pub use context::ControllerContext;
+pub use distribution::{DISTRIBUTIONS_BY_RESOURCE, distributed};
 pub use images::{
     ACTIVE_JOBS, IMAGES_BY_JOB, IMAGES_BY_LABEL, JOBS_BY_OWNER, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, LISTS_BY_OWNER,
     PODS_BY_NAMESPACE, REQUESTS_BY_POD, SECRETS_BY_SOURCE, SECRETS_BY_USER,
 };
 pub use sidecars::{PODS_BY_SIDECAR_SET, SETS_BY_BASE};
 pub use watched::{HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
-pub use workloads::{Resolved, Workloads};
+pub use workloads::{Resolved, Workloads, look_up};
 
 use crate::Settings;
 use jiff::Timestamp;

@@ -14,11 +14,11 @@
 mod endpoints;
 mod leading;
 
-use crate::{Settings, configuration, controllers, platform::Platform};
+use crate::{Settings, configuration, controllers, leader::LeaseHolder, platform::Platform};
 use anyhow::Result;
 use endpoints::Endpoints;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use kruise_admission::{Admission, AdmissionError, AuditLog, Dependencies, Installed, Readiness};
+use kruise_admission::{Admission, AdmissionError, AuditLog, Dependencies, Installed, Readiness, explain::Explainer};
 use kruise_api::{kind::Kind as _, names::component::MANAGER_USER_AGENT};
 use kruise_runtime::{
     client,
@@ -70,6 +70,10 @@ pub async fn run_through(
     let writes = WriterMetrics::new(&registry)?;
     let mut leading = Leading::new(&settings, &registry, writes.clone(), || dial(config, &requests))?;
     let leadership = leading.leadership();
+    let explainer = Explainer {
+        plans: plans.clone(),
+        leader: Arc::new(LeaseHolder::new(api.clone(), leadership.clone(), &settings)),
+    };
     let (mut platform, events) = Platform::new(&settings, api.clone(), version, plans, leadership, &writes, &registry)?;
     leading.record_events(platform.recorder());
     configuration::watch(&mut platform, &registry)?;
@@ -105,6 +109,7 @@ pub async fn run_through(
         ),
         audit: Some(audit),
         budgets: Some(budgets),
+        explainer: Some(explainer),
         spreads: Some(spreads),
         gates: settings.gates,
         registry,

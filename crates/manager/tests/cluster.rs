@@ -5,11 +5,14 @@
 #[allow(dead_code, reason = "the other target needs more of it")]
 mod cluster {
     mod chart;
+    mod helm;
     mod life;
     mod older_crds;
     mod recordings;
     mod restart;
+    mod two_replicas;
     mod uninstall;
     mod upgrade;
+    mod without_managers;
     mod world;
 }

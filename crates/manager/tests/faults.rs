@@ -9,6 +9,7 @@ mod cluster {
     mod cloneset_crash;
     mod controllers;
     mod crash;
+    mod distribution_crash;
     mod election;
     #[path = "scenario/pod_history.rs"]
     mod pod_history;

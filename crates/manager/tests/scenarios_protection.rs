@@ -7,6 +7,11 @@ mod cluster {
     mod world;
 }
 mod scenarios {
+    pub(super) mod budgets {
+        pub(crate) mod controllers;
+        pub(crate) mod coverage;
+        pub(crate) mod recorded;
+    }
     pub(super) mod deletion_protection;
     pub(super) mod podunavailablebudget;
 }
@@ -16,6 +21,9 @@ const GATES: &str = "--feature-gates=PodUnavailableBudgetUpdateGate=true,Resourc
 
 fn main() -> std::process::ExitCode {
     let mut all = scenarios::podunavailablebudget::all();
+    all.extend(scenarios::budgets::controllers::all());
+    all.extend(scenarios::budgets::coverage::all());
+    all.extend(scenarios::budgets::recorded::all());
     all.extend(scenarios::deletion_protection::all());
     cluster::scenario::run_gated("CloneSet", GATES, all)
 }

@@ -14,7 +14,7 @@ mod pprof;
 
 pub use checks::{Checks, Latch};
 pub use listener::{BindError, Listener};
-pub use plans::{Explain, Plans, router as plan_router};
+pub use plans::{Explain, NoPlan, Plans, outline, router as plan_router};
 pub use pprof::router as pprof_router;
 
 use crate::metrics;

@@ -163,6 +163,13 @@ pub async fn client() -> kube::Client {
     client_of(&kubeconfig()).await
 }
 
+/// A client of that control plane for somebody, who has no other rights than those that a test gives.
+pub async fn client_as(user: &str) -> kube::Client {
+    let mut config = config_of(&kubeconfig()).await;
+    config.auth_info.impersonate = Some(user.to_owned());
+    kube::Client::try_from(config).expect("a client")
+}
+
 /// The kubeconfig of the cluster with real nodes.
 pub fn nodes_kubeconfig() -> PathBuf {
     std::env::var_os(NODES_KUBECONFIG)
@@ -184,7 +191,11 @@ pub fn kubectl() -> Command {
 }
 
 async fn client_of(kubeconfig: &Path) -> kube::Client {
+    kube::Client::try_from(config_of(kubeconfig).await).expect("a client")
+}
+
+async fn config_of(kubeconfig: &Path) -> kube::Config {
     let config = kube::config::Kubeconfig::read_from(kubeconfig).expect("a readable kubeconfig");
     let config = kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default()).await;
-    kube::Client::try_from(config.expect("a usable kubeconfig")).expect("a client")
+    config.expect("a usable kubeconfig")
 }

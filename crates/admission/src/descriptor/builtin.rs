@@ -8,11 +8,12 @@ use super::{
     Reach, Resource, Scope,
     ours::{ALL, CHANGE, OF_OTHER_WORKLOADS, READ, built, entry, fixed, grant, limited, needed, tuned},
 };
-use crate::{pods, protect, validate_pod};
+use crate::{explain, pods, protect, validate_pod};
 use kruise_api::{
     gates::Gate,
-    names::component::controller,
+    names::{component::controller, group},
     namespace::Namespace,
+    persistentpodstate::v1beta1::PersistentPodState,
     podunavailablebudget::{self, v1beta1::PodUnavailableBudget},
     sidecarset::{self, v1beta1::SidecarSet},
     workloadspread::v1beta1::WorkloadSpread,
@@ -31,6 +32,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             reads: &[
                 Stores::pending::<SidecarSet>,
                 Stores::pending::<Namespace>,
+                Stores::pending::<PersistentPodState>,
                 Stores::pending::<WorkloadSpread>,
             ],
         }),
@@ -154,6 +156,24 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         }),
         ..resource("networking.k8s.io", V1_V1BETA1, "ingresses")
     },
+    // Questions of people. Nothing is stored of it, and no controller has anything to do with it.
+    Descriptor {
+        mutate: Some(Hook {
+            path: explain::PATH,
+            alias: None,
+            entries: &[entry("mexplanation.kb.io", &[Create])],
+            live: Live::Always,
+            reach: Reach::All,
+            handler: Handler::Later(explain::answer),
+            reads: &[],
+        }),
+        ..resource(group::EXPLAIN, &[group::V1ALPHA1], explain::PLURAL)
+    },
+    granted(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        &[needed(grant("", &["create"]), Process)],
+    ),
     // Barriers of launch priorities, and our own configuration.
     granted("", "configmaps", &[needed(grant("", ALL), Process)]),
     granted("", "events", &[needed(grant("", &["create", "patch"]), Process)]),
@@ -169,6 +189,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
                 controller::DAEMON_SET,
                 controller::IMAGE_PULL_JOB,
                 controller::NODE_IMAGE,
+                controller::PERSISTENT_POD_STATE,
                 controller::SIDECAR_TERMINATOR,
                 controller::WORKLOAD_SPREAD,
             ]),

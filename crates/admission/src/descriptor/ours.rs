@@ -235,16 +235,19 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&nodepodprobe::KIND)
     },
     Descriptor {
-        validate: Some(hook(
-            "/validate-apps-kruise-io-persistentpodstate",
-            None,
-            &[entry("vpersistentpodstate.kb.io", CU)],
-        )),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::persistentpodstate::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-persistentpodstate",
+                None,
+                &[entry("vpersistentpodstate.kb.io", CU)],
+            )
+        }),
         invalid: 400,
-        controllers: &[limited(tuned(
+        controllers: &[built(limited(tuned(
             controller::PERSISTENT_POD_STATE,
             "persistentpodstate-workers",
-        ))],
+        )))],
         ..kind(&persistentpodstate::KIND)
     },
     Descriptor {
@@ -262,15 +265,21 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&podprobemarker::KIND)
     },
     Descriptor {
-        validate: Some(hook(
-            "/validate-apps-kruise-io-resourcedistribution",
-            Some("/validate-apps-kruise-io-v1alpha1-resourcedistribution"),
-            &[entry("vresourcedistribution.kb.io", CU)],
-        )),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::resourcedistribution::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-resourcedistribution",
+                Some("/validate-apps-kruise-io-v1alpha1-resourcedistribution"),
+                &[entry("vresourcedistribution.kb.io", CU)],
+            )
+        }),
         gates: Needs::All(&[Gate::ResourceDistributionGate]),
         controllers: &[Controller {
             gates: &[&[Gate::ResourceDistributionGate]],
-            ..limited(tuned(controller::RESOURCE_DISTRIBUTION, "resourcedistribution-workers"))
+            ..built(limited(tuned(
+                controller::RESOURCE_DISTRIBUTION,
+                "resourcedistribution-workers",
+            )))
         }],
         grants: &[grant("", READ), grant("/status", CHANGE), grant("/finalizers", UPDATE)],
         ..kind(&resourcedistribution::KIND)

@@ -1,9 +1,10 @@
 //! What the objects that steps read are found by. Whoever watches them declares these indexes.
 
 use kruise_api::{
-    names::label, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
-    workloadspread::v1beta1::WorkloadSpread,
+    names::label, persistentpodstate::v1beta1::PersistentPodState, revision::ControllerRevision,
+    sidecarset::v1beta1::SidecarSet, workloadspread::v1beta1::WorkloadSpread,
 };
+use kruise_core::persistentpodstate::{target_key, workload_of};
 use kruise_core::sidecarset::select;
 use kruise_runtime::cache::Index;
 
@@ -15,6 +16,12 @@ pub const REVISIONS_BY_SIDECAR_SET: Index<ControllerRevision> = Index::new("side
     if let Some(set) = revision.metadata.label(label::SIDECAR_SET_NAME) {
         key(set);
     }
+});
+
+/// PersistentPodStates by the workload that they are about, see [`target_key`].
+pub const STATES_BY_TARGET: Index<PersistentPodState> = Index::new("target", |state, key| {
+    let namespace = state.metadata.namespace.as_deref().unwrap_or_default();
+    key(&target_key(namespace, &workload_of(&state.spec.target_ref)));
 });
 
 /// WorkloadSpreads by namespace.

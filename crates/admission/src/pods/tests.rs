@@ -1,7 +1,10 @@
 use super::*;
 use crate::{Found, Freshness, LookUp, metrics::Metrics};
 use futures::future::BoxFuture;
-use kruise_api::{gates::Gates, namespace::Namespace, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet};
+use kruise_api::{
+    gates::Gates, kind::Kind as _, namespace::Namespace, persistentpodstate::v1beta1::PersistentPodState,
+    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
+};
 use kruise_core::admission::{Lookups, Needs};
 use kruise_core::json_patch;
 use kruise_runtime::cache::{Change, Kind, Store, Stores};
@@ -265,4 +268,58 @@ async fn given_a_set_in_the_cache_that_would_refuse_then_the_newest_one_counts()
     .listed(&[bad]);
     let (code, message) = world.create(&pod()).await.unwrap_err();
     assert!(code == 500 && message.contains("^nothing$"), "{message}");
+}
+
+#[tokio::test]
+async fn given_a_record_of_a_pod_then_it_is_found_in_the_cache_and_before_that_at_the_server() {
+    let target = |kind: &str| json!({"apiVersion": "example.com/v1", "kind": kind, "name": "web"});
+    let state = |namespace: &str, target: Value| {
+        json!({
+            "metadata": {"name": "keep", "namespace": namespace},
+            "spec": {"targetRef": target, "requiredPersistentTopology": {"keys": ["zone"]}},
+            "status": {"observedGeneration": 1, "podStates": {"web-0": {"nodeTopologyLabels": {"zone": "z1"}}}},
+        })
+    };
+    let of_set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"});
+    let all = ObjectRef::AllOf(PersistentPodState::RESOURCE);
+    let items = [state("other", of_set.clone()), state("ns1", of_set.clone())];
+    let list = r#"{"workloads": [{"Group": "example.com", "Kind": "Game"}]}"#;
+    let server = Server {
+        objects: BTreeMap::from([
+            (all.clone(), json!({"items": items})),
+            (
+                ObjectRef::Configuration,
+                json!({"data": {"PPS_Watch_Custom_Workload_WhiteList": list}}),
+            ),
+        ]),
+        ..Server::default()
+    };
+    let mut world = World::new(server).listed(&[]);
+    let states = Store::new(Kind::<PersistentPodState>::of().index(&STATES_BY_TARGET));
+    world.context.stores.insert(states.clone());
+    let pod = |owner: &Value| {
+        let mut owner = owner.clone();
+        owner["controller"] = json!(true);
+        json!({"metadata": {"name": "web-0", "ownerReferences": [owner]}, "spec": {"containers": []}})
+    };
+    let there = json!({"zone": "z1"});
+    let created = world.create(&pod(&of_set)).await.unwrap();
+    assert_eq!(created["spec"]["nodeSelector"], there);
+    assert_eq!(world.asked(), [all]);
+
+    states.feed(Change::ListBegins);
+    states.feed(Change::Listed(
+        serde_json::from_value(state("ns1", of_set.clone())).unwrap(),
+    ));
+    states.feed(Change::ListEnds);
+    let created = world.create(&pod(&of_set)).await.unwrap();
+    assert_eq!(created["spec"]["nodeSelector"], there);
+    assert_eq!(world.asked(), []);
+
+    let mut of_game = state("ns1", target("Game"));
+    of_game["metadata"]["name"] = json!("game");
+    states.feed(Change::Applied(serde_json::from_value(of_game).unwrap()));
+    let created = world.create(&pod(&target("Game"))).await.unwrap();
+    assert_eq!(created["spec"]["nodeSelector"], there);
+    assert_eq!(world.asked(), [ObjectRef::Configuration]);
 }

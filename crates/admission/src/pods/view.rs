@@ -2,11 +2,17 @@
 
 mod spreads;
 
-use super::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD};
+use super::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
 use crate::{Context, look_up::Freshness};
-use kruise_api::{namespace::Namespace, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet};
+use kruise_api::{
+    configuration::CustomWorkload, kind::Kind as _, namespace::Namespace,
+    persistentpodstate::v1beta1::PersistentPodState, podunavailablebudget::v1beta1::PodUnavailableBudget,
+    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
+};
 use kruise_core::admission::{Needs, ObjectRef};
-use kruise_core::pod::{Missing, Placement, SidecarSets};
+use kruise_core::persistentpodstate::{kinds, target_key, workload_of};
+use kruise_core::pod::{Budgets, Missing, PersistentPodStates, Placement, SidecarSets};
+use kruise_core::shared::workload::WorkloadRef;
 use kruise_core::sidecarset::select;
 use kruise_runtime::cache::{Store, SyncState};
 use serde::de::DeserializeOwned;
@@ -149,5 +155,41 @@ impl SidecarSets for CacheView<'_> {
         Ok(store.select(&REVISIONS_BY_SIDECAR_SET, set, |revision| {
             &*revision.metadata.namespace == namespace
         }))
+    }
+}
+
+impl Budgets for CacheView<'_> {
+    fn budgets(&self, namespace: &str) -> Vec<Arc<PodUnavailableBudget>> {
+        let budgets = self.context.budgets.as_ref();
+        budgets.map_or_else(Vec::new, |budgets| budgets.of_namespace(namespace))
+    }
+
+    fn workload_of(&self, namespace: &str, owner: WorkloadRef) -> WorkloadRef {
+        match &self.context.budgets {
+            Some(budgets) => budgets.workload_of(namespace, owner),
+            None => owner,
+        }
+    }
+}
+
+impl PersistentPodStates for CacheView<'_> {
+    fn states_of(&self, namespace: &str, workload: &WorkloadRef) -> Result<Vec<Arc<PersistentPodState>>, Missing> {
+        let all = ObjectRef::AllOf(PersistentPodState::RESOURCE);
+        if let Some(mut listed) = self.list::<PersistentPodState>(&all) {
+            listed.retain(|state| {
+                state.metadata.namespace.as_deref() == Some(namespace)
+                    && workload_of(&state.spec.target_ref).is_same(workload)
+            });
+            return Ok(listed);
+        }
+        let store = self.store::<PersistentPodState>().map_err(|()| Missing(all))?;
+        let key = target_key(namespace, workload);
+        Ok(store.map(|store| store.by(&STATES_BY_TARGET, &key)).unwrap_or_default())
+    }
+
+    fn listed_workloads(&self) -> Result<Result<Vec<CustomWorkload>, String>, Missing> {
+        let object = ObjectRef::Configuration;
+        let map = self.read.get(&object).ok_or(Missing(object))?;
+        Ok(kinds::white_list(map.as_ref()))
     }
 }

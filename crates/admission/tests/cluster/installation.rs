@@ -223,6 +223,7 @@ impl Installation {
             writer: Writer::new(self.client.clone(), Leadership::always(), options, writes),
             audit: None,
             budgets: None,
+            explainer: None,
             spreads: None,
             gates,
             registry: registry.clone(),

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference as WholeRefer
 use kube::core::Resource;
 
 use super::{Meta, OwnerReference, PartialObject};
+use crate::configmap::ConfigMap;
 use crate::job::Job;
 use crate::kind::Kind;
 use crate::node::Node;
@@ -78,7 +79,7 @@ macro_rules! owned {
     )+};
 }
 
-owned!(CachedNodeImage ControllerRevision Job Node PartialObject Pod Secret);
+owned!(CachedNodeImage ConfigMap ControllerRevision Job Node PartialObject Pod Secret);
 
 #[cfg(test)]
 mod tests {

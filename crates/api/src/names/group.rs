@@ -4,6 +4,8 @@
 pub const APPS: &str = "apps.kruise.io";
 /// The group of PodUnavailableBudget.
 pub const POLICY: &str = "policy.kruise.io";
+/// The group of questions about objects of the others. OpenKruise does not have it.
+pub const EXPLAIN: &str = "explain.kruise.io";
 
 /// The version that users of 1.0 to 1.8 speak; served for every kind.
 pub const V1ALPHA1: &str = "v1alpha1";

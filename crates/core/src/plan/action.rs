@@ -43,6 +43,18 @@ pub enum Action {
         #[serde(rename = "when")]
         preconditions: Preconditions,
     },
+    /// Write an object as a whole in place of one that is there, for kinds that may not be patched. Of its metadata stays what the new one does not name
+    /// ([`Body::over`]).
+    Replace {
+        /// Which.
+        #[serde(flatten)]
+        object: Target,
+        /// The whole object.
+        body: Body,
+        /// What has to be true of the one that is there.
+        #[serde(rename = "when")]
+        preconditions: Preconditions,
+    },
     /// Delete an object.
     Delete {
         /// Which.
@@ -126,6 +138,7 @@ impl Action {
         match self {
             Self::Create { object, .. }
             | Self::Patch { object, .. }
+            | Self::Replace { object, .. }
             | Self::Delete { object, .. }
             | Self::CopySecret { object, .. }
             | Self::Evict { object, .. } => object,
@@ -230,6 +243,39 @@ impl Body {
     pub fn json(&self) -> Value {
         let mut json = (*self.common).clone();
         merge(&mut json, &self.own);
+        json
+    }
+
+    /// The whole object in place of one with this metadata: labels, annotations and finalizers that it does not name are kept.
+    pub fn over(&self, live: &Value, preconditions: &Preconditions) -> Value {
+        let mut json = self.json();
+        let Some(metadata) = json.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return json;
+        };
+        for map in ["labels", "annotations"] {
+            if let Some(Value::Object(known)) = live.get(map) {
+                let mut all = known.clone();
+                if let Some(Value::Object(own)) = metadata.remove(map) {
+                    all.extend(own);
+                }
+                metadata.insert(map.to_owned(), Value::Object(all));
+            }
+        }
+        if let Some(Value::Array(known)) = live.get("finalizers") {
+            let mut all = known.clone();
+            if let Some(Value::Array(own)) = metadata.remove("finalizers") {
+                all.extend(own.into_iter().filter(|finalizer| !known.contains(finalizer)));
+            }
+            metadata.insert("finalizers".to_owned(), Value::Array(all));
+        }
+        for (field, wanted) in [
+            ("uid", &preconditions.uid),
+            ("resourceVersion", &preconditions.resource_version),
+        ] {
+            if let Some(wanted) = wanted {
+                metadata.insert(field.to_owned(), Value::from(wanted.as_str()));
+            }
+        }
         json
     }
 

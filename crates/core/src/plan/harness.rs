@@ -173,6 +173,23 @@ impl Cluster {
                 });
                 Ok(())
             }
+            Action::Replace {
+                object,
+                body,
+                preconditions,
+            } => {
+                self.check(object.resource, &object.name, preconditions)?;
+                self.edit(object.resource, &object.name, |live| {
+                    let mut new = body.over(&live["metadata"], &Preconditions::NONE);
+                    for field in ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"] {
+                        if let Some(value) = live["metadata"].get(field) {
+                            new["metadata"][field] = value.clone();
+                        }
+                    }
+                    *live = new;
+                });
+                Ok(())
+            }
             Action::CopySecret {
                 object,
                 from,

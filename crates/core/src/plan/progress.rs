@@ -8,7 +8,8 @@
 //!    cluster does not mend which ends the step. What is under way is waited for.
 //! 3. An object that is gone need not be deleted: that is no failure, and as it was not us, nobody is told.
 //! 4. After the steps comes the [`Fallback`](super::Fallback), when its phase wrote nothing, and may not have written anything, and no step has ended the plan.
-//! 5. What disturbs a Pod has to be granted by its budget first. A refusal ends its chain and no other, is no failure, and is asked again after a second.
+//! 5. What disturbs a Pod has to be granted by its budget first. A refusal ends its chain and no other, is no failure, and is asked again after a second. In a step of
+//!    which only so many chains may be begun, the next one takes its place.
 //! 6. The status is written last, whatever happened. Events of the plan itself are held back when it could not be written: the next plan sees the same again.
 
 use std::iter::Enumerate;
@@ -24,6 +25,8 @@ use super::{Action, Chain, Event, Failure, FailureClass, Guard, OnFailure, Outco
 
 /// Chains of one step under way at the same time. The writer has a limit of its own that follows what the server can take.
 const AT_ONCE: usize = 256;
+/// Chains of a step whose writes are large.
+const FEW: usize = 32;
 /// When a budget that refused is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -166,7 +169,8 @@ impl<'p> Progress<'p> {
             } else if let Some(fallback) = self.take_fallback() {
                 self.begin(fallback);
             } else {
-                let is_due = std::mem::take(&mut self.is_status_due);
+                let mut is_due = std::mem::take(&mut self.is_status_due);
+                is_due &= !self.plan.status_if_all_done || self.finished.outcome.failures.is_empty();
                 let action = self.plan.status.as_ref().filter(|_| is_due)?;
                 return Some(Turn { action, at: None });
             }
@@ -211,6 +215,7 @@ impl<'p> Progress<'p> {
         let (Some(question), Some(running)) = (turn.question(), &mut self.running) else {
             return;
         };
+        running.begun -= 1;
         running.end_chain();
         self.finished.outcome.refused.push(question.pod.to_owned());
         self.finished.wake_after = self.finished.wake_after.into_iter().chain([ASK_AGAIN]).min();
@@ -272,6 +277,8 @@ struct Running<'p> {
     ready: Vec<(usize, Option<&'p Guard>, &'p [Write])>,
     /// Chains that are begun and have not ended.
     under_way: usize,
+    /// Chains that were begun, without those that a budget refused.
+    begun: usize,
     /// So many may be under way.
     allowed: usize,
     /// What failed, with the number of its chain, in the order of the plan.
@@ -285,9 +292,11 @@ impl<'p> Running<'p> {
             chains: step.chains.iter().enumerate(),
             ready: Vec::new(),
             under_way: 0,
+            begun: 0,
             allowed: match step.pace {
                 Pace::InOrder | Pace::SlowStart => 1,
                 Pace::Bounded => AT_ONCE,
+                Pace::Few => FEW,
             },
             failures: Vec::new(),
         }
@@ -297,9 +306,10 @@ impl<'p> Running<'p> {
         loop {
             let (chain, guard, writes) = match self.ready.pop() {
                 Some(ready) => ready,
-                None if self.under_way < self.allowed => {
+                None if self.under_way < self.allowed && self.step.most.is_none_or(|most| self.begun < most) => {
                     let (number, chain) = self.chains.next()?;
                     self.under_way += 1;
+                    self.begun += 1;
                     (number, chain.guard.as_ref(), &*chain.writes)
                 }
                 None => return None,
@@ -339,7 +349,7 @@ impl<'p> Running<'p> {
         let ends_step = match self.step.pace {
             // What was refused here would be refused for the others as well.
             Pace::SlowStart => !failure.class.is_passing(),
-            Pace::InOrder | Pace::Bounded => self.step.on_failure.ends_step(failure.class),
+            Pace::InOrder | Pace::Bounded | Pace::Few => self.step.on_failure.ends_step(failure.class),
         };
         if ends_step {
             self.allowed = 0;

@@ -1,7 +1,8 @@
 //! What holds an object back, for machines and, as a sentence, for people.
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
-//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), of jobs ([`Jobs`]), and of spreads ([`Spreads`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), of jobs ([`Jobs`]), of copies
+//! ([`Distribution`]), of what is remembered of Pods ([`Topology`]), and of spreads ([`Spreads`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) with their
 //! ordinals ([`Ordinals`]) and claims ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
@@ -10,6 +11,7 @@
 
 mod budgets;
 mod claims;
+mod distribution;
 mod general;
 mod images;
 mod jobs;
@@ -18,6 +20,7 @@ mod ordinals;
 mod pods;
 mod rollout;
 mod spreads;
+mod topology;
 
 use std::fmt;
 
@@ -25,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use budgets::Budgets;
 pub use claims::Claims;
+pub use distribution::Distribution;
 pub use general::General;
 pub use images::Images;
 pub use jobs::Jobs;
@@ -33,6 +37,7 @@ pub use ordinals::{OrdinalState, Ordinals};
 pub use pods::{Hook, Pods};
 pub use rollout::Rollout;
 pub use spreads::Spreads;
+pub use topology::Topology;
 
 /// Why not more is done now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +61,10 @@ pub enum Why {
     Budgets(Budgets),
     /// What holds back jobs.
     Jobs(Jobs),
+    /// What keeps copies from namespaces.
+    Distribution(Distribution),
+    /// What a PersistentPodState does not remember.
+    Topology(Topology),
     /// What keeps Pods out of their subsets.
     Spreads(Spreads),
 }
@@ -72,6 +81,8 @@ impl fmt::Display for Why {
             Self::Nodes(why) => fmt::Display::fmt(why, f),
             Self::Budgets(why) => fmt::Display::fmt(why, f),
             Self::Jobs(why) => fmt::Display::fmt(why, f),
+            Self::Distribution(why) => fmt::Display::fmt(why, f),
+            Self::Topology(why) => fmt::Display::fmt(why, f),
             Self::Spreads(why) => fmt::Display::fmt(why, f),
         }
     }
@@ -128,6 +139,18 @@ impl From<Budgets> for Why {
 impl From<Jobs> for Why {
     fn from(why: Jobs) -> Self {
         Self::Jobs(why)
+    }
+}
+
+impl From<Distribution> for Why {
+    fn from(why: Distribution) -> Self {
+        Self::Distribution(why)
+    }
+}
+
+impl From<Topology> for Why {
+    fn from(why: Topology) -> Self {
+        Self::Topology(why)
     }
 }
 

@@ -127,24 +127,24 @@ struct ReadinessGate<'a> {
 impl Head<'_> {
     /// The API group of the controller that made the Pod.
     pub fn controller_group(&self) -> Option<&str> {
-        Some(group_of(&self.owner()?.api_version))
+        self.controlling().map(|owner| group_of(&owner.api_version))
     }
 
     /// The controller that made the Pod.
     pub fn controller(&self) -> Option<WorkloadRef> {
-        let owner = self.owner()?;
+        let owner = self.controlling()?;
         Some(WorkloadRef::new(&owner.api_version, &owner.kind, &owner.name))
     }
 
-    fn owner(&self) -> Option<&Owner<'_>> {
+    fn controlling(&self) -> Option<&Owner<'_>> {
         let owners = self.metadata.as_ref()?.owner_references.as_ref()?;
         owners.iter().find(|owner| owner.controller == Some(true))
     }
 
-    /// The name of the Pod; empty when the API server is to give one.
-    pub fn name(&self) -> &str {
-        let name = self.metadata.as_ref().and_then(|metadata| metadata.name.as_deref());
-        name.unwrap_or_default()
+    /// The name of the Pod, if it has one of its own.
+    pub fn name(&self) -> Option<&str> {
+        let name = self.metadata.as_ref()?.name.as_deref();
+        name.filter(|name| !name.is_empty())
     }
 
     /// The namespace that the Pod itself names.

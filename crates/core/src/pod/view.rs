@@ -1,9 +1,15 @@
 //! What steps can see of the cluster.
 
+use super::persistent_states::PersistentPodStates;
+use super::related_budget::Budgets;
 use super::sidecars::SidecarSets;
 use super::workload_spread::WorkloadSpreads;
 use crate::admission::ObjectRef;
+use crate::shared::workload::WorkloadRef;
+use kruise_api::configuration::CustomWorkload;
 use kruise_api::namespace::Namespace;
+use kruise_api::persistentpodstate::v1beta1::PersistentPodState;
+use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use std::collections::BTreeMap;
@@ -11,9 +17,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The cluster, for reading: what each step wants to know.
-pub trait View: SidecarSets + WorkloadSpreads + Sync {}
+pub trait View: SidecarSets + Budgets + PersistentPodStates + WorkloadSpreads + Sync {}
 
-impl<V: SidecarSets + WorkloadSpreads + Sync> View for V {}
+impl<V: SidecarSets + Budgets + PersistentPodStates + WorkloadSpreads + Sync> View for V {}
 
 /// What is not known yet and has to be read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +50,26 @@ impl SidecarSets for Empty {
 
     fn revisions_of(&self, _: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
         Ok(Vec::new())
+    }
+}
+
+impl Budgets for Empty {
+    fn budgets(&self, _: &str) -> Vec<Arc<PodUnavailableBudget>> {
+        Vec::new()
+    }
+
+    fn workload_of(&self, _: &str, owner: WorkloadRef) -> WorkloadRef {
+        owner
+    }
+}
+
+impl PersistentPodStates for Empty {
+    fn states_of(&self, _: &str, _: &WorkloadRef) -> Result<Vec<Arc<PersistentPodState>>, Missing> {
+        Ok(Vec::new())
+    }
+
+    fn listed_workloads(&self) -> Result<Result<Vec<CustomWorkload>, String>, Missing> {
+        Ok(Ok(Vec::new()))
     }
 }
 

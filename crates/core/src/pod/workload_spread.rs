@@ -86,7 +86,7 @@ pub(super) fn add(pod: &mut Draft<'_>, env: &Env<'_>) -> Result<(), PodError> {
     let Some(spread) = find(&spreads, &owner, namespace, &labels, env)? else {
         return Ok(());
     };
-    let name = pod.head().name().to_owned();
+    let name = pod.head().name().unwrap_or_default().to_owned();
     let placed: Placement;
     let (spread, subset, uid) = if let Some(only) = subsets::only_one(spread) {
         (&**spread, Some(only), "")

@@ -508,3 +508,24 @@ fn given_a_pod_then_the_explanation_names_its_budget_and_the_answer() {
         ]
     );
 }
+
+#[test]
+fn given_an_update_in_place_whose_image_does_not_run_yet_then_the_pod_is_not_available_although_it_is_ready() {
+    let state = json!({"revision": "r2", "updateTimestamp": "2024-05-01T09:59:59Z", "lastContainerStatuses": {"main": {"imageID": "sha256:old"}}});
+    for (image, id, expected) in [("i:1", "sha256:old", false), ("i:2", "sha256:new", true)] {
+        let pod = covered("a")
+            .container("main", "i:2")
+            .annotation(annotation::IN_PLACE_STATE, state.to_string())
+            .status("main", "image", image)
+            .status("main", "imageID", id)
+            .build();
+        assert!(availability::is_ready(&pod));
+        assert_eq!(availability::is_available(&pod, Gates::default()), expected, "{id}");
+        let web = budget(spec(), status(0, 3));
+        let free = matches!(
+            answer(&web, &pod, &asked(Operation::Delete)),
+            Answer::Free(Free::Unavailable)
+        );
+        assert_eq!(free, !expected);
+    }
+}

@@ -14,7 +14,7 @@
 //! - The new image goes to the one that is empty. If none is, because an earlier update did not end, it goes beside the one that runs well; so the one that does not is
 //!   replaced, and the other goes on working.
 //! - The spare is reset when all other containers of the set run what they should, and the Pod is ready, or all its containers but the spare ones are.
-//!   That is not limited by anything but a pause.
+//!   That is not limited by anything but a pause, and by the budgets of the Pods: it is an update like any other.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ use kruise_api::pod::Pod;
 
 use super::records::{self, LastStatus, UpdateState};
 use super::snapshot::{Member, Snapshot, is_running_and_ready};
-use crate::plan::{About, Action, Chain, Event, OnFailure, Pace, Phase, Plan, Step, Write};
+use super::update;
+use crate::plan::{About, Action, Event, Plan, Write};
 use crate::shared::pod_change::{Guard, PodChange};
 use crate::shared::seconds::to_the_second;
 
@@ -106,14 +107,17 @@ fn version_alt_key(container: &str) -> String {
     format!("{}{container}", annotation::SIDECAR_VERSION_ALT_PREFIX)
 }
 
-/// Resets the spare containers of Pods whose update has come to its end. Returns true when there are such Pods.
+/// Resets the spare containers of Pods whose update has come to its end. Returns true when there are such Pods; those that a budget has just refused do not count,
+/// so that others are updated meanwhile.
 pub(super) fn reset(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
-    let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
+    let mut step = update::disturbing(snapshot);
+    let mut resets = false;
     for member in &snapshot.members {
         let backs_off = snapshot.observed.last.backs_off(member.pod, snapshot.env.now);
         if let Some(rest) = backs_off {
             plan.wake(rest);
         } else if let Some(change) = reset_one(snapshot, member) {
+            resets |= !update::was_refused(snapshot, member);
             let requests = change.requests(member.pod, Guard::Version, true);
             let write = |request| {
                 Write::from(Action::patch_pod(member.pod, request))
@@ -132,10 +136,13 @@ pub(super) fn reset(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
                         ),
                     ))
             };
-            step.push(requests.into_iter().map(write).collect::<Chain>());
+            step.push(update::asked(
+                snapshot,
+                member,
+                requests.into_iter().map(write).collect(),
+            ));
         }
     }
-    let resets = !step.chains.is_empty();
     plan.push(step);
     resets
 }

@@ -1,5 +1,6 @@
 use super::world::{World, container};
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, Env, Plan, Progress, Why, why};
+use kruise_api::gates::{Gate, Gates};
 use kruise_api::kind::Kind as _;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
@@ -317,6 +318,50 @@ fn given_a_write_that_is_refused_then_the_pod_is_left_alone_for_a_while() {
     assert_eq!(world.images("log"), ["log:1", "log:2", "log:2"]);
     let plan: Plan = super::plan(&world.observe(), &world.env());
     assert!(plan.wake_after.is_some(), "{plan:#?}");
+}
+
+#[test]
+fn given_budgets_then_they_are_asked_and_a_pod_that_is_refused_holds_up_no_other() {
+    let mut world = world(4, &json!({"maxUnavailable": 1}));
+    world.image("log:2");
+    let guards = |env: &Env| -> usize {
+        let plan = super::plan(&world.observe(), env);
+        let chains = plan.actions.iter().flat_map(|step| &step.chains);
+        chains.filter(|chain| chain.guard.is_some()).count()
+    };
+    assert_eq!(guards(&world.env()), 0, "without the gate nobody asks");
+    let asking = Env {
+        gates: Gates::default().with(Gate::PodUnavailableBudgetUpdateGate, true),
+        ..world.env()
+    };
+    let plan = super::plan(&world.observe(), &asking);
+    let mut progress = Progress::of(&plan);
+    let mut asked = Vec::new();
+    while let Some(turn) = progress.next_turn() {
+        let Some(question) = turn.question() else {
+            let _ = progress.answered(turn, Ok(()));
+            continue;
+        };
+        asked.push(question.pod.to_owned());
+        if asked.len() <= 2 {
+            progress.refused(&turn);
+        } else {
+            let _ = progress.answered(turn, Ok(()));
+        }
+    }
+    assert_eq!(
+        asked.len(),
+        3,
+        "two are refused, one is updated, and no more may be: {asked:?}"
+    );
+    world.last = progress.finish().outcome;
+    let plan = super::plan(&world.observe(), &asking);
+    let told = |why: &Why| matches!(why, Why::Rollout(why::Rollout::BudgetRefused { .. }));
+    assert!(plan.why.iter().any(told), "{:?}", plan.why);
+    assert!(
+        serde_json::to_string(&plan.why).unwrap().contains("ns/"),
+        "Pods of a cluster-wide set are told with their namespaces"
+    );
 }
 
 #[test]

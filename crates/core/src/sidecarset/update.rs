@@ -7,8 +7,12 @@
 //!    less than all.
 //! 4. Pods that are not ready go at once. One that is goes as long as fewer Pods than `maxUnavailable` are under way: updated, and not ready or not consistent.
 //!
+//! 5. With gate `PodUnavailableBudgetUpdateGate` the budget of a Pod is asked before it is changed. In the place of one that is refused the next goes, so that
+//!    it does not hold up Pods of other budgets.
+//!
 //! Only images are changed, with the record of what ran before; annotations that the set patches come along. A Pod that was changed meanwhile is looked at again.
 
+use kruise_api::gates::Gate;
 use kruise_api::names::{annotation, event};
 use kruise_api::shared::IntOrPercent;
 use serde_json::json;
@@ -20,7 +24,7 @@ use super::patch_metadata;
 use super::records::{self, LastStatus, Record, Records, UpdateState};
 use super::snapshot::{Member, Sidecar, Snapshot};
 use crate::plan::why;
-use crate::plan::{Action, Chain, Event, OnFailure, Pace, Phase, Plan, PodNames, Step};
+use crate::plan::{self, Action, Chain, Event, OnFailure, Pace, Phase, Plan, PodNames, Step};
 use crate::shared::pod_change::{Guard, PodChange};
 use crate::shared::scaled_value::scaled_value;
 use crate::shared::seconds::to_the_second;
@@ -34,8 +38,10 @@ const NEXT: usize = 16;
 /// What is done in a round.
 #[derive(Default)]
 pub(super) struct Choice<'r, 'a> {
-    /// Updated now.
+    /// Updated now: the first of these for which no budget refuses it.
     pub(super) update: Vec<&'r Member<'a>>,
+    /// So many of them.
+    most: usize,
     /// The next in the order, should some of those be left alone.
     next: Vec<&'r Member<'a>>,
     /// More than images would change.
@@ -92,6 +98,12 @@ pub(super) fn choose<'r, 'a>(snapshot: &'r Snapshot<'a>) -> Choice<'r, 'a> {
     }
     choice.waiting = (waiting.len() - choice.update.len()) as i64;
     choice.update.truncate(ROUND);
+    choice.most = choice.update.len();
+    if asks(snapshot) && choice.most > 0 {
+        // In the place of those that are refused.
+        let others = waiting.iter().take(ROUND).skip(choice.most);
+        choice.update.extend(others);
+    }
     choice.next = waiting.iter().skip(choice.update.len()).take(NEXT).copied().collect();
     choice
 }
@@ -120,13 +132,14 @@ fn partition(partition: Option<&IntOrPercent>, total: usize) -> usize {
 /// Adds what was chosen to the plan, and why not more.
 pub(super) fn update(snapshot: &Snapshot<'_>, choice: &Choice<'_, '_>, latest: &str, plan: &mut Plan) {
     mark(snapshot, choice, plan);
-    let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
+    let mut step = disturbing(snapshot);
+    step.most = asks(snapshot).then_some(choice.most);
     for member in &choice.update {
         match change(snapshot, member, latest) {
             Ok(change) => {
                 let requests = change.requests(member.pod, Guard::Version, true);
                 let write = |request| Action::patch_pod(member.pod, request).into();
-                step.push(requests.into_iter().map(write).collect::<Chain>());
+                step.push(asked(snapshot, member, requests.into_iter().map(write).collect()));
             }
             Err(message) => plan.because(why::Pods::Unreadable {
                 pods: [&*member.name()].into_iter().collect(),
@@ -136,6 +149,30 @@ pub(super) fn update(snapshot: &Snapshot<'_>, choice: &Choice<'_, '_>, latest: &
     }
     plan.push(step);
     explain(choice, plan);
+}
+
+/// A step whose writes disturb Pods. Budgets are asked in the order of the Pods.
+pub(super) fn disturbing(snapshot: &Snapshot<'_>) -> Step {
+    let pace = if asks(snapshot) { Pace::InOrder } else { Pace::Bounded };
+    Step::new(Phase::Update, pace, OnFailure::Skip)
+}
+
+/// Has the budget of a Pod asked before these writes.
+pub(super) fn asked(snapshot: &Snapshot<'_>, member: &Member<'_>, mut writes: Chain) -> Chain {
+    writes.guard = asks(snapshot).then(|| plan::Guard::Budget {
+        pod: member.pod.metadata.name.to_string(),
+    });
+    writes
+}
+
+/// Whether the budget of a Pod refused it in the last round. Of Pods in several namespaces with one name all are taken to be refused.
+pub(super) fn was_refused(snapshot: &Snapshot<'_>, member: &Member<'_>) -> bool {
+    let refused = &snapshot.observed.last.refused;
+    refused.iter().any(|name| **name == *member.pod.metadata.name)
+}
+
+fn asks(snapshot: &Snapshot<'_>) -> bool {
+    snapshot.env.gates.enabled(Gate::PodUnavailableBudgetUpdateGate)
 }
 
 /// Says of Pods that they cannot be updated, and tells it when one is new among them.

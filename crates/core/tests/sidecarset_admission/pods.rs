@@ -3,10 +3,12 @@
 use jiff::Timestamp;
 use kruise_api::gates::Gates;
 use kruise_api::namespace::Namespace;
+use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use kruise_core::json_patch;
-use kruise_core::pod::{self, Env, Missing, SidecarSets};
+use kruise_core::pod::{self, Budgets, Env, Missing, SidecarSets};
+use kruise_core::shared::workload::WorkloadRef;
 use kruise_core::sidecarset::default::default;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -40,6 +42,16 @@ impl SidecarSets for All {
 
     fn revisions_of(&self, _: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
         Ok(Vec::new())
+    }
+}
+
+impl Budgets for All {
+    fn budgets(&self, _: &str) -> Vec<Arc<PodUnavailableBudget>> {
+        Vec::new()
+    }
+
+    fn workload_of(&self, _: &str, owner: WorkloadRef) -> WorkloadRef {
+        owner
     }
 }
 

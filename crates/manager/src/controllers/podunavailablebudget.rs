@@ -10,6 +10,7 @@ use crate::{
     platform::{Platform, Resolved, Watched, Workloads},
     reconcile::{Enqueue, Observer, Watches},
 };
+use kruise_admission::budgets::BUDGETS_BY_NAMESPACE;
 use kruise_api::{
     cloneset::v1beta1::CloneSet, gates::Gates, kind::Kind as _, meta::Object as _, pod::Pod,
     podunavailablebudget::v1beta1::PodUnavailableBudget,
@@ -24,7 +25,7 @@ use kruise_core::{
     shared::{availability::is_active, workload::WorkloadRef},
 };
 use kruise_runtime::{
-    cache::{Event, Index, Kind, Store},
+    cache::{Event, Kind, Store},
     error::Error,
     resource::ObjectKey,
 };
@@ -40,14 +41,9 @@ const LEAVES_ENDPOINTS: Duration = Duration::from_secs(5);
 /// Workloads that are read for one budget.
 const MOST_READ: usize = 32;
 
-/// Budgets by namespace.
-const BY_NAMESPACE: Index<PodUnavailableBudget> = Index::new("namespace", |budget, key| {
-    key(budget.metadata.namespace.as_deref().unwrap_or_default());
-});
-
 impl Watched for PodUnavailableBudget {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::of().index(&BY_NAMESPACE)
+        Kind::of().index(&BUDGETS_BY_NAMESPACE)
     }
 }
 
@@ -64,10 +60,12 @@ impl Observer for PodUnavailableBudgets {
     type Observed = Observed;
 
     fn new(platform: &mut Platform) -> Self {
+        let workloads = Workloads::new(platform);
+        platform.budgets().know_replica_sets(workloads.replica_sets().clone());
         Self {
             budgets: platform.store(),
             pods: platform.store(),
-            workloads: Workloads::new(platform),
+            workloads,
             gates: platform.settings().gates,
             read: Mutex::default(),
         }
@@ -218,7 +216,7 @@ impl PodUnavailableBudgets {
 
     fn enqueue_covering(&self, pod: &Pod, enqueue: &Enqueue<'_>) {
         let namespace = &*pod.metadata.namespace;
-        let budgets = self.budgets.by(&BY_NAMESPACE, namespace);
+        let budgets = self.budgets.by(&BUDGETS_BY_NAMESPACE, namespace);
         if budgets.is_empty() {
             return;
         }
@@ -234,7 +232,7 @@ impl PodUnavailableBudgets {
     }
 
     fn workload_changed(&self, workload: &WorkloadRef, namespace: &str, enqueue: &Enqueue<'_>) {
-        for budget in self.budgets.by(&BY_NAMESPACE, namespace) {
+        for budget in self.budgets.by(&BUDGETS_BY_NAMESPACE, namespace) {
             let target = budget.spec.target_ref.as_ref().map(WorkloadRef::from);
             if target.is_none_or(|target| target.is_same(workload)) {
                 enqueue.key(namespace, budget.name());

@@ -5,9 +5,9 @@
 use super::watched::Watched;
 use crate::Settings;
 use kruise_api::{
-    containerrecreaterequest::v1beta1::ContainerRecreateRequest, imagelistpulljob::v1beta1::ImageListPullJob,
-    imagepulljob::v1beta1::ImagePullJob, names::label, node::Node, nodeimage::CachedNodeImage, pod::Pod,
-    secret::Secret,
+    containerrecreaterequest::v1beta1::ContainerRecreateRequest, gates::Gate,
+    imagelistpulljob::v1beta1::ImageListPullJob, imagepulljob::v1beta1::ImagePullJob, names::label, node::Node,
+    nodeimage::CachedNodeImage, pod::Pod, secret::Secret,
 };
 use kruise_core::imagepulljob::{is_active, secrets};
 use kruise_runtime::cache::{Index, Kind};
@@ -119,11 +119,13 @@ pub const SECRETS_BY_USER: Index<Secret> = Index::new("user", |secret, key| {
 const NO_PULL_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
 
 impl Watched for Secret {
-    fn kind(_: &Settings) -> Kind<Self> {
-        Kind::of()
-            .fields(NO_PULL_SECRETS)
-            .index(&SECRETS_BY_SOURCE)
-            .index(&SECRETS_BY_USER)
+    fn kind(settings: &Settings) -> Kind<Self> {
+        let all = Kind::of().index(&SECRETS_BY_SOURCE).index(&SECRETS_BY_USER);
+        // Secrets of any type can be distributed.
+        if settings.gates.enabled(Gate::ResourceDistributionGate) {
+            return all;
+        }
+        all.fields(NO_PULL_SECRETS)
     }
 }
 

@@ -72,6 +72,11 @@ impl Workloads {
         &self.sets
     }
 
+    /// Returns the heads of ReplicaSets, which say who owns them.
+    pub fn replica_sets(&self) -> &Store<PartialObject> {
+        &self.replica_sets
+    }
+
     /// Returns the workload that an owner of Pods stands for: a ReplicaSet of a Deployment for the Deployment.
     pub fn of_owner(&self, namespace: &str, owner: &OwnerReference) -> WorkloadRef {
         let reference = WorkloadRef::from(owner);
@@ -114,58 +119,7 @@ impl Workloads {
 
     /// Reads a workload of any kind from the API server.
     pub async fn look_up(&self, namespace: &str, reference: &WorkloadRef) -> Resolved {
-        match timeout(DEADLINE, self.read(namespace, reference)).await {
-            Ok(found) => found.map_err(|error| {
-                let WorkloadRef { kind, name, .. } = reference;
-                format!("{kind} {name} cannot be read: {}", Error::from(error))
-            }),
-            Err(_) => Err(format!(
-                "{} {} could not be read in time",
-                reference.kind, reference.name
-            )),
-        }
-    }
-
-    async fn read(&self, namespace: &str, reference: &WorkloadRef) -> kube::Result<Option<Workload>> {
-        let group = reference.group();
-        let version = reference.api_version.rsplit('/').next().unwrap_or_default();
-        let kind = GroupVersionKind::gvk(group, version, &reference.kind);
-        let (resource, capabilities) = pinned_kind(&self.client, &kind).await?;
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-        let found = |uid: Option<String>, replicas, selector, is_deleting| Workload {
-            reference: reference.clone(),
-            uid: uid.unwrap_or_default(),
-            replicas,
-            selector,
-            is_deleting,
-        };
-        let has_scale = capabilities
-            .subresources
-            .iter()
-            .any(|(part, _)| part.plural.ends_with("scale"));
-        if has_scale {
-            match api.get_scale(&reference.name).await {
-                Ok(scale) => {
-                    let wanted = scale.spec.and_then(|spec| spec.replicas).unwrap_or_default();
-                    let labels = scale.status.and_then(|status| status.selector);
-                    let selector = labels.as_deref().and_then(labels_of);
-                    let is_deleting = scale.metadata.deletion_timestamp.is_some();
-                    return Ok(Some(found(
-                        scale.metadata.uid,
-                        Replicas::Wanted(wanted),
-                        selector,
-                        is_deleting,
-                    )));
-                }
-                Err(kube::Error::Api(status)) if status.code == 404 => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let object = api.get_metadata_opt(&reference.name).await?;
-        Ok(object.map(|object| {
-            let is_deleting = object.metadata.deletion_timestamp.is_some();
-            found(object.metadata.uid, Replicas::Unknown, None, is_deleting)
-        }))
+        look_up(&self.client, namespace, reference).await
     }
 
     /// Returns the Pods of a workload. Those of a Deployment are its ReplicaSets'; those of a kind that owns none itself have its labels.
@@ -207,6 +161,62 @@ impl Workloads {
         }
         owners
     }
+}
+
+/// Reads a workload of any kind from the API server.
+pub async fn look_up(client: &Client, namespace: &str, reference: &WorkloadRef) -> Resolved {
+    match timeout(DEADLINE, read(client, namespace, reference)).await {
+        Ok(found) => found.map_err(|error| {
+            let WorkloadRef { kind, name, .. } = reference;
+            format!("{kind} {name} cannot be read: {}", Error::from(error))
+        }),
+        Err(_) => Err(format!(
+            "{} {} could not be read in time",
+            reference.kind, reference.name
+        )),
+    }
+}
+
+async fn read(client: &Client, namespace: &str, reference: &WorkloadRef) -> kube::Result<Option<Workload>> {
+    let group = reference.group();
+    let version = reference.api_version.rsplit('/').next().unwrap_or_default();
+    let kind = GroupVersionKind::gvk(group, version, &reference.kind);
+    let (resource, capabilities) = pinned_kind(client, &kind).await?;
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let found = |uid: Option<String>, replicas, selector, is_deleting| Workload {
+        reference: reference.clone(),
+        uid: uid.unwrap_or_default(),
+        replicas,
+        selector,
+        is_deleting,
+    };
+    let has_scale = capabilities
+        .subresources
+        .iter()
+        .any(|(part, _)| part.plural.ends_with("scale"));
+    if has_scale {
+        match api.get_scale(&reference.name).await {
+            Ok(scale) => {
+                let wanted = scale.spec.and_then(|spec| spec.replicas).unwrap_or_default();
+                let labels = scale.status.and_then(|status| status.selector);
+                let selector = labels.as_deref().and_then(labels_of);
+                let is_deleting = scale.metadata.deletion_timestamp.is_some();
+                return Ok(Some(found(
+                    scale.metadata.uid,
+                    Replicas::Wanted(wanted),
+                    selector,
+                    is_deleting,
+                )));
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let object = api.get_metadata_opt(&reference.name).await?;
+    Ok(object.map(|object| {
+        let is_deleting = object.metadata.deletion_timestamp.is_some();
+        found(object.metadata.uid, Replicas::Unknown, None, is_deleting)
+    }))
 }
 
 /// Reads labels as a scale has them: `a=b,c=d`. What is more than that is not understood.

@@ -35,8 +35,7 @@ const FEW: [&str; 4] = ["clonesets", "podunavailablebudgets", "sidecarsets", "st
 pub(super) const REACHED: &str = "tests.kruise.io/manager";
 
 /// Gates with rights of their own: some tests turn them on.
-const GATES: &str =
-    r"ImagePullJobGate=true\,StatefulSetAutoResizePVCGate=true\,DeletionProtectionForCRDCascadingGate=true";
+const GATES: &str = r"ImagePullJobGate=true\,StatefulSetAutoResizePVCGate=true\,DeletionProtectionForCRDCascadingGate=true\,ResourceDistributionGate=true";
 
 /// What the chart makes for this namespace, its webhooks narrowed down to namespaces that carry its name. What would run is left out.
 pub(super) fn rendered(system: &str, kinds: Kinds) -> Vec<Value> {

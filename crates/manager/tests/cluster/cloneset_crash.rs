@@ -10,6 +10,7 @@ use std::{
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_testkit::{
     builders::{Fixture as _, Workload, cloneset},
     eventually::{NotYet, eventually, run_test},
@@ -42,6 +43,8 @@ struct Case {
     image: &'static str,
     /// Whether every Pod of before is there in the end.
     keeps_pods: bool,
+    /// How many may be unavailable at a time by a PodUnavailableBudget that is asked before each update; without one there is none.
+    budget: Option<usize>,
 }
 
 #[test]
@@ -53,6 +56,7 @@ fn given_a_crash_after_any_write_of_scaling_out_then_no_pod_is_doubled() {
         replicas: 4,
         image: "nginx:1",
         keeps_pods: true,
+        budget: None,
     });
 }
 
@@ -68,6 +72,7 @@ fn given_a_crash_after_any_write_of_an_update_in_place_then_every_pod_is_updated
         replicas: 3,
         image: "nginx:2",
         keeps_pods: true,
+        budget: None,
     });
 }
 
@@ -89,6 +94,23 @@ fn given_a_crash_after_any_write_of_scaling_in_with_claims_then_no_claim_is_left
         replicas: 1,
         image: "nginx:1",
         keeps_pods: false,
+        budget: None,
+    });
+}
+
+#[test]
+fn given_a_crash_after_any_write_within_a_budget_then_it_holds_and_its_places_come_back() {
+    let strategy = json!({"maxUnavailable": 3, "podUpdatePolicy": "InPlaceIfPossible"});
+    crash_after_any_write("budget", move |_| Case {
+        before: cloneset("web")
+            .replicas(3)
+            .set("/spec/updateStrategy/rollingUpdate", strategy.clone()),
+        change: json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}}}),
+        status: json!({"replicas": 3, "updatedAvailableReplicas": 3}),
+        replicas: 3,
+        image: "nginx:2",
+        keeps_pods: true,
+        budget: Some(1),
     });
 }
 
@@ -113,6 +135,22 @@ fn crash_after_any_write(name: &'static str, case: impl Fn(&str) -> Case + Send 
     });
 }
 
+impl Case {
+    fn flags(&self) -> &'static [&'static str] {
+        if self.budget.is_some() {
+            &["--feature-gates=PodUnavailableBudgetUpdateGate=true"]
+        } else {
+            &[]
+        }
+    }
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = json!(pod.status)["conditions"].clone();
+    let all = conditions.as_array().cloned().unwrap_or_default();
+    all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
 struct Attempt {
     case: Case,
     work: FreshNamespace,
@@ -131,8 +169,15 @@ impl Attempt {
         let replicas = set["spec"]["replicas"].clone();
         let set: DynamicObject = serde_json::from_value(set).unwrap();
         sets.create(&PostParams::default(), &set).await.unwrap();
+        if let Some(budget) = case.budget {
+            let budgets: Api<PodUnavailableBudget> = work.api();
+            let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
+            let budget = json!({"metadata": {"name": "web"}, "spec": {"targetRef": target, "maxUnavailable": budget}});
+            let budget = serde_json::from_value(budget).unwrap();
+            budgets.create(&PostParams::default(), &budget).await.unwrap();
+        }
         let faults = Faults::new(1);
-        let controllers = Controllers::start(work.name(), &faults).await;
+        let controllers = Controllers::start_with(work.name(), &faults, case.flags()).await;
         let mut this = Self {
             case,
             work,
@@ -143,6 +188,7 @@ impl Attempt {
         };
         this.status(&json!({"replicas": replicas, "availableReplicas": replicas}))
             .await;
+        this.budget_is_free().await;
         this.pods_before = this.pods().await.unwrap();
         this
     }
@@ -163,13 +209,21 @@ impl Attempt {
         let writes = self.faults.writes() - before;
         if crash_after.is_some() {
             self.crashes().await;
-            let successor = Controllers::start(self.work.name(), &Faults::new(2)).await;
+            let flags = self.case.flags();
+            let successor = Controllers::start_with(self.work.name(), &Faults::new(2), flags).await;
             self.comes_to_its_end(crash_after).await;
             successor.stop().await;
         }
         let most = self.pods_before.len().max(self.case.replicas);
         for pods in history.end().await {
             assert!(pods.len() <= most, "{crash_after:?}: {:?}", pods.keys());
+            if let Some(budget) = self.case.budget {
+                let ready = pods.values().filter(|pod| is_ready(pod)).count();
+                assert!(
+                    ready + budget >= self.case.replicas,
+                    "{crash_after:?}: {ready} are ready"
+                );
+            }
         }
         self.controllers.stop().await;
         writes
@@ -194,6 +248,7 @@ impl Attempt {
 
     async fn comes_to_its_end(&self, crash_after: Option<u64>) {
         self.status(&self.case.status).await;
+        self.budget_is_free().await;
         eventually(PATIENCE, &format!("all is well after {crash_after:?}"), || async {
             let pods = self.pods().await?;
             let claims: Api<PersistentVolumeClaim> = self.work.api();
@@ -214,6 +269,21 @@ impl Attempt {
             (fits && claims == wanted.collect())
                 .then_some(())
                 .ok_or_else(|| NotYet::new(format!("{:?}, {claims:?}", pods.keys())))
+        })
+        .await;
+    }
+
+    /// Waits until a budget, if there is one, has all its places again.
+    async fn budget_is_free(&self) {
+        let Some(allowed) = self.case.budget else { return };
+        let budgets: Api<PodUnavailableBudget> = self.work.api();
+        eventually(PATIENCE, "the budget has its places", || async {
+            let status = budgets.get("web").await?.status.unwrap_or_default();
+            let places = status.disrupted_pods.len() + status.unavailable_pods.len();
+            let left = usize::try_from(status.unavailable_allowed).unwrap_or_default();
+            (left == allowed && places == 0)
+                .then_some(())
+                .ok_or_else(|| NotYet::new(format!("{status:?}")))
         })
         .await;
     }

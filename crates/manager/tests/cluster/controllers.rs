@@ -21,7 +21,14 @@ pub(super) struct Controllers {
 impl Controllers {
     /// They write through these faults. Events are not told: they are writes too, and come at no certain time.
     pub(super) async fn start(namespace: &str, faults: &Faults) -> Self {
-        let flags = parse(["manager".to_owned(), format!("--namespace={namespace}")]).unwrap();
+        Self::start_with(namespace, faults, &[]).await
+    }
+
+    /// With more flags; an empty namespace means all.
+    pub(super) async fn start_with(namespace: &str, faults: &Faults, more: &[&str]) -> Self {
+        let own = ["manager".to_owned(), format!("--namespace={namespace}")];
+        let more = more.iter().map(|flag| (*flag).to_owned());
+        let flags = parse(own.into_iter().chain(more)).unwrap();
         let settings = Arc::new(Settings::read(flags, |_| None).unwrap());
         let client = faults.client_of(config(&cluster::kubeconfig()).await);
         let registry = Registry::new();
@@ -31,6 +38,7 @@ impl Controllers {
         let built = Platform::new(&settings, client, version, Plans::default(), always, &writes, &registry);
         let (mut platform, _events) = built.unwrap();
         let parts = controllers::build(&mut platform);
+        platform.budgets().read_from(platform.stores());
         let cache = platform.into_cache();
         let (stop, synced) = (CancellationToken::new(), cache.syncing());
         let mut tasks = JoinSet::new();

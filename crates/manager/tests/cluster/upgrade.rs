@@ -1,12 +1,6 @@
 //! An installation of the original is upgraded to ours with Helm: every object stays the one it was, and our manager goes on where the original's ended.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
@@ -18,8 +12,6 @@ use kruise_testkit::{
     cluster::TestControlPlane,
     eventually::{NotYet, eventually, run_test},
     faults::Faults,
-    kubernetes,
-    progress::Progress,
 };
 use kube::{
     Api, ResourceExt as _,
@@ -30,6 +22,7 @@ use tempfile::TempDir;
 
 use super::{
     chart::{api, as_of_then, name},
+    helm::{Helm, chart},
     world::{CERTS, PATIENCE, World},
 };
 
@@ -263,10 +256,6 @@ async fn uids(world: &World, objects: &[Value]) -> BTreeMap<String, String> {
     futures::future::join_all(found).await.into_iter().collect()
 }
 
-fn chart() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/kruise")
-}
-
 /// A chart as the original's, with the CRDs that it had.
 fn chart_of_the_original() -> TempDir {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -294,57 +283,4 @@ fn chart_of_the_original() -> TempDir {
         }
     }
     target
-}
-
-/// Helm and the release `kruise`.
-struct Helm {
-    program: PathBuf,
-    kubeconfig: PathBuf,
-    folder: TempDir,
-}
-
-impl Helm {
-    fn of(kubeconfig: &Path) -> Self {
-        Self {
-            program: kubernetes::helm(&Progress::quiet()).unwrap(),
-            kubeconfig: kubeconfig.to_owned(),
-            folder: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    /// Has to succeed.
-    fn run(&self, verb: &str, chart: &Path, more: &[&str]) {
-        let chart = chart.display().to_string();
-        let args: Vec<&str> = [verb, "kruise", &chart]
-            .into_iter()
-            .chain(more.iter().copied())
-            .collect();
-        self.says(&args);
-    }
-
-    /// The objects of the release as it is now.
-    fn release(&self) -> Vec<Value> {
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&self.says(&["get", "manifest", "kruise"])).unwrap();
-        documents.into_iter().filter(|document| !document.is_null()).collect()
-    }
-
-    fn says(&self, args: &[&str]) -> String {
-        self.tries(args)
-            .unwrap_or_else(|error| panic!("helm {args:?}: {error}"))
-    }
-
-    /// What it says, or complains about.
-    fn tries(&self, args: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(&self.program);
-        command
-            .args(args)
-            .args(["--namespace", "default", "--kubeconfig"])
-            .arg(&self.kubeconfig);
-        for home in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
-            command.env(home, self.folder.path());
-        }
-        let output = tokio::task::block_in_place(|| command.output()).unwrap();
-        let [said, complaint] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-        output.status.success().then_some(said).ok_or(complaint)
-    }
 }

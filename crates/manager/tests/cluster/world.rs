@@ -351,6 +351,16 @@ impl Replica {
         values.next()
     }
 
+    /// The sum of a metric over its labels.
+    pub(super) async fn sum(&self, name: &str) -> Option<f64> {
+        let (_, text) = get(self.metrics, "/metrics").await?;
+        let labelled = text
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+        let values = labelled.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+        Some(values.sum())
+    }
+
     /// What it would do with an object.
     pub(super) async fn plan(&self, path: &str) -> Option<(u16, String)> {
         get(self.debug, &format!("/debug/plan/{path}")).await

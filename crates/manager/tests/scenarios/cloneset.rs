@@ -3,6 +3,7 @@
 mod bad_input;
 mod basics;
 mod claims;
+mod explain;
 mod in_place;
 mod launch;
 mod lifecycle;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         bad_input::all(),
         basics::all(),
         claims::all(),
+        explain::all(),
         in_place::all(),
         launch::all(),
         lifecycle::all(),

@@ -1,13 +1,17 @@
 //! Protection against deletion by a label.
 
-use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::{
+    core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Service},
+    networking::v1::Ingress,
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
+};
 use kruise_testkit::{
     builders::{cloneset, deployment, pod},
     eventually::{NotYet, eventually},
 };
 use kube::{
     Api,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use std::{fmt::Debug, sync::Arc};
@@ -19,7 +23,9 @@ pub(crate) fn all() -> Vec<Scenario> {
         given_a_protected_workload_then_it_goes_only_when_it_is_scaled_to_zero,
         given_a_protected_set_of_ours_then_users_of_both_versions_are_refused,
         given_a_protected_namespace_then_it_goes_only_when_it_is_empty,
-        given_a_service_then_only_always_protects_it,
+        given_a_bound_claim_then_its_namespace_stays_and_with_one_that_is_pending_it_goes,
+        given_a_protected_definition_then_it_goes_only_without_objects_that_stay,
+        given_a_service_or_an_ingress_then_only_always_protects_it,
         given_an_object_that_goes_already_then_it_is_not_kept,
     ]
 }
@@ -92,9 +98,8 @@ async fn given_a_protected_namespace_then_it_goes_only_when_it_is_empty(stage: A
     let made = pod("one").image("nginx:1").on_node(&stage.node(0)).build();
     stage.pods.create(&PostParams::default(), &made).await.unwrap();
     is_refused(api.delete(name, &dry).await, "=Cascading and active pods 1>0");
-    stage.delete_pod("one").await;
-    stage.gone("one").await;
-    // The cache may still show the Pod that was here.
+    // What has ended does not count. The cache may be a moment behind.
+    stage.script_pod("one", "phase", Some("Succeeded")).await;
     eventually(PATIENCE, "it is empty", || async {
         match api.delete(name, &dry).await {
             Ok(_) => Ok(()),
@@ -102,13 +107,146 @@ async fn given_a_protected_namespace_then_it_goes_only_when_it_is_empty(stage: A
         }
     })
     .await;
+    protect(&api, name, "Always").await;
+    is_refused(api.delete(name, &dry).await, "=Always");
+    release(&api, name).await;
+    api.delete(name, &dry).await.unwrap();
+}
+
+async fn release<K>(api: &Api<K>, name: &str)
+where
+    K: Clone + Debug + serde::de::DeserializeOwned,
+{
     let nobody = json!({"metadata": {"labels": {"policy.kruise.io/delete-protection": null}}});
     api.patch(name, &PatchParams::default(), &Patch::Merge(nobody))
         .await
         .unwrap();
 }
 
-async fn given_a_service_then_only_always_protects_it(stage: Arc<Stage>) {
+async fn given_a_bound_claim_then_its_namespace_stays_and_with_one_that_is_pending_it_goes(stage: Arc<Stage>) {
+    let api: Api<Namespace> = Api::all(stage.client());
+    let name = stage.namespace();
+    let dry = DeleteParams::default().dry_run();
+    protect(&api, name, "Cascading").await;
+    let claims: Api<PersistentVolumeClaim> = stage.api();
+    let volumes: Api<PersistentVolume> = Api::all(stage.client());
+    let amount = json!({"storage": "1Gi"});
+    let claim = json!({"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": name, "resources": {"requests": amount},
+    }});
+    claims
+        .create(&PostParams::default(), &serde_json::from_value(claim).unwrap())
+        .await
+        .unwrap();
+    api.delete(name, &dry).await.unwrap();
+    let volume = json!({"metadata": {"name": name}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "capacity": amount, "hostPath": {"path": "/nowhere"},
+        "claimRef": {"namespace": name, "name": "data"},
+    }});
+    volumes
+        .create(&PostParams::default(), &serde_json::from_value(volume).unwrap())
+        .await
+        .unwrap();
+    eventually(PATIENCE, "the claim is bound", || async {
+        let phase = claims.get("data").await?.status.and_then(|status| status.phase);
+        (phase.as_deref() == Some("Bound"))
+            .then_some(())
+            .ok_or_else(|| NotYet::new(format!("{phase:?}")))
+    })
+    .await;
+    is_refused(api.delete(name, &dry).await, "=Cascading and \"Bound\" status pvc 1>0");
+    claims.delete("data", &DeleteParams::default()).await.unwrap();
+    volumes.delete(name, &DeleteParams::default()).await.unwrap();
+    release(&api, name).await;
+}
+
+async fn given_a_protected_definition_then_it_goes_only_without_objects_that_stay(stage: Arc<Stage>) {
+    let definition = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let definitions: Api<DynamicObject> = Api::all_with(stage.client(), &ApiResource::from_gvk(&definition));
+    let name = "kept.protection.kruise.test";
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name, "labels": {"policy.kruise.io/delete-protection": "Cascading"}},
+        "spec": {
+            "group": "protection.kruise.test", "scope": "Namespaced", "names": {"kind": "Kept", "plural": "kept"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    definitions
+        .create(&PostParams::default(), &serde_json::from_value(crd).unwrap())
+        .await
+        .unwrap();
+    let dry = DeleteParams::default().dry_run();
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("protection.kruise.test", "v1", "Kept"));
+    let kind = ApiResource {
+        plural: "kept".to_owned(),
+        ..kind
+    };
+    let objects: Api<DynamicObject> = Api::namespaced_with(stage.client(), stage.namespace(), &kind);
+    let object = json!({"apiVersion": "protection.kruise.test/v1", "kind": "Kept", "metadata": {
+        "name": "one", "finalizers": ["tests.kruise.io/stay"],
+    }});
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    eventually(PATIENCE, "the kind is served", || async {
+        objects.create(&PostParams::default(), &object).await?;
+        Ok(())
+    })
+    .await;
+    let refused = definitions.delete(name, &dry).await.unwrap_err().to_string();
+    let words = [
+        "failed to list CRs of protection.kruise.test/v1, Kind=Kept",
+        "cannot list resource \"kept\"",
+    ];
+    assert!(words.iter().all(|words| refused.contains(words)), "{refused}");
+    let (roles, bindings): (Api<ClusterRole>, Api<ClusterRoleBinding>) =
+        (Api::all(stage.client()), Api::all(stage.client()));
+    let meta = json!({"name": stage.namespace()});
+    let role = json!({"metadata": meta, "rules": [{"apiGroups": ["protection.kruise.test"], "resources": ["kept"], "verbs": ["list"]}]});
+    roles
+        .create(&PostParams::default(), &serde_json::from_value(role).unwrap())
+        .await
+        .unwrap();
+    let everybody = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:serviceaccounts"});
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": stage.namespace()});
+    let binding = json!({"metadata": meta, "roleRef": role, "subjects": [everybody]});
+    bindings
+        .create(&PostParams::default(), &serde_json::from_value(binding).unwrap())
+        .await
+        .unwrap();
+    eventually(PATIENCE, "the right counts", || async {
+        match definitions.delete(name, &dry).await {
+            Err(error) if error.to_string().contains("=Cascading and active CRs 1>0") => Ok(()),
+            other => Err(NotYet::new(format!("{other:?}"))),
+        }
+    })
+    .await;
+    objects.delete("one", &DeleteParams::default()).await.unwrap();
+    definitions.delete(name, &dry).await.unwrap();
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    objects.patch("one", &PatchParams::default(), &free).await.unwrap();
+    // Without any object it goes.
+    definitions.delete(name, &DeleteParams::default()).await.unwrap();
+    bindings
+        .delete(stage.namespace(), &DeleteParams::default())
+        .await
+        .unwrap();
+    roles.delete(stage.namespace(), &DeleteParams::default()).await.unwrap();
+}
+
+async fn given_a_service_or_an_ingress_then_only_always_protects_it(stage: Arc<Stage>) {
+    let ingresses: Api<Ingress> = stage.api();
+    let ingress = json!({"metadata": {"name": "web"}, "spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}});
+    ingresses
+        .create(&PostParams::default(), &serde_json::from_value(ingress).unwrap())
+        .await
+        .unwrap();
+    protect(&ingresses, "web", "Always").await;
+    is_refused(ingresses.delete("web", &DeleteParams::default()).await, "=Always");
+    protect(&ingresses, "web", "Cascading").await;
+    ingresses.delete("web", &DeleteParams::default()).await.unwrap();
     let api: Api<Service> = stage.api();
     let service = json!({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}});
     api.create(&PostParams::default(), &serde_json::from_value(service).unwrap())

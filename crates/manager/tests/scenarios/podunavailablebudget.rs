@@ -11,10 +11,7 @@ use kube::{
     api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
 
@@ -34,29 +31,28 @@ pub(crate) fn all() -> Vec<Scenario> {
         given_two_budgets_over_the_same_pods_then_the_second_is_refused,
         given_a_budget_in_the_first_version_then_its_annotations_are_the_fields,
         given_the_examples_of_the_docs_then_they_are_taken,
-        given_four_clients_that_evict_as_fast_as_they_can_then_there_are_never_too_few_pods,
     ]
 }
 
-fn budgets(stage: &Stage) -> Api<PodUnavailableBudget> {
+pub(super) fn budgets(stage: &Stage) -> Api<PodUnavailableBudget> {
     stage.api()
 }
 
-async fn try_budget(stage: &Stage, name: &str, spec: Value) -> kube::Result<PodUnavailableBudget> {
+pub(super) async fn try_budget(stage: &Stage, name: &str, spec: Value) -> kube::Result<PodUnavailableBudget> {
     let budget = json!({"metadata": {"name": name}, "spec": spec});
     let budget: PodUnavailableBudget = serde_json::from_value(budget).unwrap();
     budgets(stage).create(&PostParams::default(), &budget).await
 }
 
 /// A budget over the Pods of a set.
-async fn budget(stage: &Stage, set: &str, max_unavailable: Value) {
+pub(super) async fn budget(stage: &Stage, set: &str, max_unavailable: Value) {
     let target = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": set});
     let spec = json!({"targetRef": target, "maxUnavailable": max_unavailable});
     try_budget(stage, "budget", spec).await.unwrap();
 }
 
 /// Waits until fields of a budget's status are as said.
-async fn status(stage: &Stage, expected: Value) -> Value {
+pub(super) async fn status(stage: &Stage, expected: Value) -> Value {
     eventually(PATIENCE, "the budget is counted", || async {
         let budget = budgets(stage).get("budget").await?;
         let status = serde_json::to_value(budget.status).unwrap();
@@ -71,7 +67,7 @@ async fn status(stage: &Stage, expected: Value) -> Value {
 }
 
 /// A set whose Pods are all available, and their names.
-async fn settled(stage: &Stage, name: &str, replicas: i32) -> Vec<String> {
+pub(super) async fn settled(stage: &Stage, name: &str, replicas: i32) -> Vec<String> {
     stage
         .settled(cloneset(name).replicas(replicas))
         .await
@@ -79,12 +75,12 @@ async fn settled(stage: &Stage, name: &str, replicas: i32) -> Vec<String> {
         .collect()
 }
 
-async fn delete(stage: &Stage, pod: &str) -> Result<(), kube::Error> {
+pub(super) async fn delete(stage: &Stage, pod: &str) -> Result<(), kube::Error> {
     stage.pods.delete(pod, &DeleteParams::default()).await.map(drop)
 }
 
 #[track_caller]
-fn is_refused<T: std::fmt::Debug>(answer: Result<T, kube::Error>) {
+pub(super) fn is_refused<T: std::fmt::Debug>(answer: Result<T, kube::Error>) {
     match answer {
         Err(kube::Error::Api(status)) => {
             assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{status:?}");
@@ -358,6 +354,13 @@ async fn given_a_budget_in_the_first_version_then_its_annotations_are_the_fields
     stage.event("budget", "NoPods", "").await;
     let new = budgets(&stage).get("budget").await.unwrap();
     assert_eq!(new.spec.protect_total_replicas, Some(15));
+    let only = Patch::Merge(json!({"spec": {"protectOperations": ["EVICT"]}}));
+    budgets(&stage)
+        .patch("budget", &PatchParams::default(), &only)
+        .await
+        .unwrap();
+    let read = old.get("budget").await.unwrap().metadata.annotations.unwrap();
+    assert_eq!(read["kruise.io/pub-protect-operations"], "EVICT");
 }
 
 async fn given_the_examples_of_the_docs_then_they_are_taken(stage: Arc<Stage>) {
@@ -382,41 +385,4 @@ async fn given_the_examples_of_the_docs_then_they_are_taken(stage: Arc<Stage>) {
             .await
             .unwrap();
     }
-}
-
-async fn given_four_clients_that_evict_as_fast_as_they_can_then_there_are_never_too_few_pods(stage: Arc<Stage>) {
-    const REPLICAS: i32 = 40;
-    const FLOOR: usize = 36;
-    let pods = settled(&stage, "web", REPLICAS).await;
-    budget(&stage, "web", json!("10%")).await;
-    status(&stage, json!({"unavailableAllowed": 4, "desiredAvailable": 36})).await;
-    let granted = AtomicUsize::new(0);
-    let evict = async |offset: usize| {
-        // Each begins elsewhere, and goes on until enough have gone.
-        for pod in pods.iter().cycle().skip(offset * 10) {
-            if granted.load(Ordering::Relaxed) >= 16 {
-                return;
-            }
-            match stage.pods.evict(pod, &EvictParams::default()).await {
-                Ok(_) => drop(granted.fetch_add(1, Ordering::Relaxed)),
-                Err(kube::Error::Api(status)) if [403, 404, 429, 409, 500].contains(&status.code) => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
-    };
-    let check = async {
-        while granted.load(Ordering::Relaxed) < 16 {
-            let all = stage.pods("web").await;
-            let ready = all.values().filter(|pod| is_ready(pod)).count();
-            assert!(ready >= FLOOR, "{ready} of {REPLICAS} are ready");
-        }
-    };
-    tokio::join!(evict(0), evict(1), evict(2), evict(3), check);
-    status(&stage, json!({"unavailableAllowed": 4, "currentAvailable": REPLICAS})).await;
-}
-
-fn is_ready(pod: &k8s_openapi::api::core::v1::Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -45,11 +45,15 @@ impl Plans {
             .push((controller, explain));
     }
 
-    /// What each controller would do, by its name.
-    fn about(&self, kind: &str, key: &ObjectKey) -> Answer {
+    /// Returns what each controller would do with an object, by its name.
+    ///
+    /// # Errors
+    ///
+    /// Fails when no controller knows the kind or the object, or when one of them panics.
+    pub fn of(&self, kind: &str, key: &ObjectKey) -> Result<Map<String, Value>, NoPlan> {
         let known = self.0.read().get(&kind.to_lowercase()).cloned();
         let Some(known) = known else {
-            return Answer::Unknown(format!("no controller here looks after {kind}; see /debug/plan"));
+            return Err(NoPlan::Unknown(format!("no controller here looks after {kind}")));
         };
         let mut plans = Map::new();
         for (controller, explain) in known {
@@ -58,13 +62,13 @@ impl Plans {
                     plans.insert(controller.to_owned(), plan);
                 }
                 Ok(None) => {}
-                Err(_) => return Answer::Failed(format!("{controller} panicked, see the log")),
+                Err(_) => return Err(NoPlan::Failed(format!("{controller} panicked, see the log"))),
             }
         }
         if plans.is_empty() {
-            return Answer::Unknown(format!("the cache has no {kind} {key}"));
+            return Err(NoPlan::Unknown(format!("the cache has no {kind} {key}")));
         }
-        Answer::Plans(plans)
+        Ok(plans)
     }
 
     fn kinds(&self) -> Value {
@@ -77,19 +81,22 @@ impl Plans {
     }
 }
 
-enum Answer {
-    Plans(Map<String, Value>),
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoPlan {
+    /// Nobody looks after the kind, or the cache does not have the object.
+    #[error("{0}")]
     Unknown(String),
+    /// A controller failed to make one.
+    #[error("{0}")]
     Failed(String),
 }
 
-impl IntoResponse for Answer {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Plans(plans) => pretty(&Value::Object(plans)),
-            Self::Unknown(why) => (StatusCode::NOT_FOUND, why + "\n").into_response(),
-            Self::Failed(why) => (StatusCode::INTERNAL_SERVER_ERROR, why + "\n").into_response(),
-        }
+fn answer(plans: Result<Map<String, Value>, NoPlan>) -> Response {
+    match plans {
+        Ok(plans) => pretty(&Value::Object(plans)),
+        Err(NoPlan::Unknown(why)) => (StatusCode::NOT_FOUND, why + "\n").into_response(),
+        Err(NoPlan::Failed(why)) => (StatusCode::INTERNAL_SERVER_ERROR, why + "\n").into_response(),
     }
 }
 
@@ -105,14 +112,14 @@ pub fn router(plans: Plans) -> Router {
         .route(
             "/debug/plan/{kind}/{name}",
             get(move |Path((kind, name)): Path<(String, String)>| async move {
-                of_cluster.about(&kind, &ObjectKey::new("", &name))
+                answer(of_cluster.of(&kind, &ObjectKey::new("", &name)))
             }),
         )
         .route(
             "/debug/plan/{kind}/{namespace}/{name}",
             get(
                 move |Path((kind, namespace, name)): Path<(String, String, String)>| async move {
-                    plans.about(&kind, &ObjectKey::new(&namespace, &name))
+                    answer(plans.of(&kind, &ObjectKey::new(&namespace, &name)))
                 },
             ),
         )
@@ -131,8 +138,67 @@ async fn only_local(request: Request, next: Next) -> Response {
     }
 }
 
+/// Returns what a plan writes and why it waits, without the contents of what is written.
+pub fn outline(plan: &Value) -> Value {
+    let write = |write: &Value| {
+        let mut action = json!({});
+        for field in ["verb", "kind", "group", "namespace", "name", "part"] {
+            if let Some(value) = write["action"].get(field) {
+                action[field] = value.clone();
+            }
+        }
+        json!({"action": action})
+    };
+    let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let chain = |chain: &Value| json!({"writes": items(&chain["writes"]).iter().map(write).collect::<Vec<_>>()});
+    let step = |step: &Value| {
+        let chains: Vec<Value> = items(&step["chains"]).iter().map(chain).collect();
+        json!({"phase": step["phase"], "chains": chains})
+    };
+    let mut outline = json!({
+        "actions": items(&plan["actions"]).iter().map(step).collect::<Vec<_>>(),
+        "why": plan.get("why").cloned().unwrap_or_else(|| json!([])),
+    });
+    if plan["status"].is_object() {
+        outline["status"] = write(&json!({"action": plan["status"]}))["action"].clone();
+    }
+    if let Some(wake) = plan.get("wakeAfter") {
+        outline["wakeAfter"] = wake.clone();
+    }
+    outline
+}
+
 impl fmt::Debug for Plans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Plans({})", self.kinds())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_a_plan_then_its_outline_has_no_contents() {
+        let plan = json!({
+            "actions": [{"phase": "scale", "pace": "slowStart", "onFailure": "stop", "chains": [{"writes": [
+                {"action": {"verb": "create", "kind": "Pod", "namespace": "shop", "name": "web-1", "body": {"secret": "s"}},
+                 "succeeded": [{"message": "m"}]},
+            ]}]}],
+            "status": {"verb": "patch", "kind": "CloneSet", "group": "apps.kruise.io", "name": "web", "part": "status", "merge": {"a": 1}},
+            "events": [{"message": "secret"}],
+            "wakeAfter": "5s", "why": [{"reason": "deleting"}],
+        });
+        assert_eq!(
+            outline(&plan),
+            json!({
+                "actions": [{"phase": "scale", "chains": [{"writes": [
+                    {"action": {"verb": "create", "kind": "Pod", "namespace": "shop", "name": "web-1"}},
+                ]}]}],
+                "status": {"verb": "patch", "kind": "CloneSet", "group": "apps.kruise.io", "name": "web", "part": "status"},
+                "wakeAfter": "5s", "why": [{"reason": "deleting"}],
+            })
+        );
+        assert_eq!(outline(&json!({})), json!({"actions": [], "why": []}));
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Budgets, dispatch::Dispatch};
+use crate::{Budgets, audit::AuditLog, dispatch::Dispatch};
 use kruise_api::{gates::Gate, pod::Pod, podunavailablebudget::v1beta1::PodUnavailableBudget};
 use kruise_runtime::{
     cache::{Change, Kind, Store, Stores},
@@ -13,8 +13,12 @@ use std::time::{Duration, Instant};
 
 /// Webhooks whose API server cannot be reached, with these Pods and budgets in the cache.
 fn dispatch(gates: Gates, pods: &[Value], budgets: &[Value]) -> Dispatch {
-    let registry = Registry::new();
-    let metrics = Metrics::register(&registry).unwrap();
+    watched(gates, pods, budgets, &Registry::new(), None)
+}
+
+/// The same, with what it counts and where it writes down what was refused.
+fn watched(gates: Gates, pods: &[Value], budgets: &[Value], registry: &Registry, log: Option<AuditLog>) -> Dispatch {
+    let metrics = Metrics::register(registry).unwrap();
     let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
     let mut stores = Stores::default();
@@ -32,18 +36,21 @@ fn dispatch(gates: Gates, pods: &[Value], budgets: &[Value]) -> Dispatch {
     }
     known.feed(Change::ListEnds);
     stores.insert(known);
-    let writes = WriterMetrics::new(&registry).unwrap();
+    let writes = WriterMetrics::new(registry).unwrap();
     let writer = Writer::new(
         client.clone(),
         Leadership::always(),
         WriterOptions::new("tests"),
         writes,
     );
-    let (recorder, _) = events::recorder(writer.clone(), "tests", "", &registry).unwrap();
+    let (recorder, _) = events::recorder(writer.clone(), "tests", "", registry).unwrap();
     let asked = Budgets::new(client.clone(), writer, recorder, gates);
     asked.read_from(stores.clone());
     let mut context = Context::new(client.clone(), gates, true, &metrics).with_stores(client, stores, "kruise-system");
     context.budgets = Some(asked);
+    if let Some(log) = log {
+        context = context.with_audit_log(log);
+    }
     Dispatch::new(descriptors(), context, metrics)
 }
 
@@ -249,5 +256,71 @@ async fn given_a_budget_that_cannot_be_asked_or_written_then_the_pod_stays() {
     assert_eq!(
         answer["allowed"], true,
         "updates are not asked about without the gate: {answer}"
+    );
+}
+
+#[tokio::test]
+async fn given_refusals_then_each_is_counted_and_written_down_as_its_kind_is() {
+    let (registry, folder) = (Registry::new(), tempfile::tempdir().unwrap());
+    let log = AuditLog::open(folder.path()).unwrap();
+    let gates = protecting().with(Gate::PodUnavailableBudgetUpdateGate, true);
+    let on = watched(gates, &[], &[budget(1)], &registry, Some(log));
+    for path in [
+        "/validate-namespace",
+        "/validate-customresourcedefinition",
+        "/validate-apps-deployment",
+        "/validate-service",
+        "/validate-ingress",
+    ] {
+        says(&deleted(&on, path, labelled("Always", json!({}))).await, "=Always");
+    }
+    let mut owned = covered(true);
+    owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": "s", "controller": true}]);
+    for pod in [covered(true), owned] {
+        let request = json!({"operation": "DELETE", "resource": pods(), "oldObject": pod});
+        let answer = asked(&on, "/validate-pod", request).await;
+        let status = &answer["status"];
+        assert_eq!(
+            (&status["code"], &status["reason"]),
+            (&json!(403), &json!("Forbidden")),
+            "{answer}"
+        );
+    }
+    let counted = |metric: &str, label: &str| -> f64 {
+        let families = registry.gather();
+        let family = families.iter().find(|family| family.name() == metric);
+        let metrics = family.map(|family| family.get_metric()).unwrap_or_default();
+        let named = |metric: &&prometheus::proto::Metric| {
+            let labels = metric.get_label();
+            labels.iter().any(|pair| pair.value() == label) && labels.iter().any(|pair| pair.value() == "someone")
+        };
+        metrics
+            .iter()
+            .filter(named)
+            .map(|metric| metric.get_counter().get_value())
+            .sum()
+    };
+    for (metric, label) in [
+        ("namespace_deletion_protection", "a"),
+        ("crd_deletion_protection", "a"),
+        ("workload_deletion_protection", "Deployment_ns_a"),
+        ("pod_unavailable_budget", "unknown_ns_a"),
+        ("pod_unavailable_budget", "CloneSet_ns_web"),
+    ] {
+        assert!((counted(metric, label) - 1.0).abs() < 0.1, "{metric} {label}");
+    }
+    let text = std::fs::read_to_string(folder.path().join("protection.log")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let line = |event: &str, kind: &str, namespace: &str, name: &str| json!({"Event": event, "Kind": kind, "Namespace": namespace, "Name": name, "UserAgent": "someone"});
+    assert_eq!(
+        lines,
+        [
+            line("DeletionProtection", "Namespace", "", "a"),
+            line("DeletionProtection", "CustomResourceDefinition", "", "a"),
+            line("DeletionProtection", "Deployment", "ns", "a"),
+            line("PodUnavailableBudget", "unknown", "ns", "a"),
+            line("PodUnavailableBudget", "CloneSet", "ns", "web"),
+        ],
+        "Services and Ingresses are not written down"
     );
 }

@@ -194,7 +194,7 @@ proptest! {
             prop_assert!(!foreign(&action.object().name), "{action:?}");
             let guarded = match action {
                 Action::Create { .. } => true,
-                Action::CopySecret { .. } => false,
+                Action::CopySecret { .. } | Action::Replace { .. } => false,
                 Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } | Action::Evict { preconditions, .. } => {
                     preconditions.uid.is_some()
                 }

@@ -207,7 +207,7 @@ proptest! {
         for action in first.writes() {
             let guarded = match action {
                 Action::Create { .. } => true,
-                Action::CopySecret { .. } => false,
+                Action::CopySecret { .. } | Action::Replace { .. } => false,
                 Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } | Action::Evict { preconditions, .. } => preconditions.uid.is_some(),
             };
             prop_assert!(guarded, "{action:?}");

@@ -38,6 +38,7 @@ fn step(pace: Pace, on_failure: OnFailure, count: usize) -> Step {
 /// A step of one write.
 fn one(write: Write) -> Step {
     Step {
+        most: None,
         chains: vec![Chain::of(write)],
         ..Step::new(Phase::Update, Pace::InOrder, OnFailure::Skip)
     }

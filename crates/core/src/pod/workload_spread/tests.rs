@@ -1,10 +1,12 @@
-use super::super::{Env, Missing, PodError, SidecarSets, mutate};
+use super::super::{Budgets, Env, Missing, PersistentPodStates, PodError, SidecarSets, mutate};
 use super::*;
 use crate::admission::ObjectRef;
 use crate::json_patch;
 use kruise_api::configuration::GroupVersionKind;
 use kruise_api::gates::Gates;
 use kruise_api::namespace::Namespace;
+use kruise_api::persistentpodstate::v1beta1::PersistentPodState;
+use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use serde_json::{Value, json};
@@ -33,6 +35,26 @@ impl SidecarSets for Cluster {
 
     fn revisions_of(&self, _: &str) -> Result<Vec<Arc<ControllerRevision>>, Missing> {
         Ok(Vec::new())
+    }
+}
+
+impl Budgets for Cluster {
+    fn budgets(&self, _: &str) -> Vec<Arc<PodUnavailableBudget>> {
+        Vec::new()
+    }
+
+    fn workload_of(&self, _: &str, owner: WorkloadRef) -> WorkloadRef {
+        owner
+    }
+}
+
+impl PersistentPodStates for Cluster {
+    fn states_of(&self, _: &str, _: &WorkloadRef) -> Result<Vec<Arc<PersistentPodState>>, Missing> {
+        Ok(Vec::new())
+    }
+
+    fn listed_workloads(&self) -> Result<Result<Vec<CustomWorkload>, String>, Missing> {
+        Ok(Ok(Vec::new()))
     }
 }
 

@@ -13,6 +13,8 @@ const PREFIXED: &str = "a qualified name must consist of alphanumeric characters
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and \
     end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
+    alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start \
     and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -53,6 +55,19 @@ pub fn value_faults(value: &str) -> Vec<String> {
     }
     if !value.is_empty() && !is_word(value) {
         faults.push(VALUE.to_owned());
+    }
+    faults
+}
+
+/// What is wrong with a name that has to be a DNS label, as names of namespaces have to be.
+pub fn label_faults(name: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if name.len() > MOST {
+        faults.push(too_long(MOST));
+    }
+    let is_inner = |sign: u8| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == b'-';
+    if name.is_empty() || !name.bytes().all(is_inner) || name.starts_with('-') || name.ends_with('-') {
+        faults.push(LABEL.to_owned());
     }
     faults
 }
@@ -129,6 +144,13 @@ mod tests {
         for bad in ["b c", "-bad-", "_", &"a".repeat(64)] {
             assert!(!value_faults(bad).is_empty(), "{bad}");
         }
+        for good in ["a", "a-b", "0", &"a".repeat(63)] {
+            assert!(label_faults(good).is_empty(), "{good}");
+        }
+        for bad in ["", "A", "a.b", "-a", "a-", "a_b", "ä"] {
+            assert_eq!(label_faults(bad), [LABEL], "{bad}");
+        }
+        assert_eq!(label_faults(&"a".repeat(64)).len(), 1);
         for good in ["a", "a.b", "a-b.9", "0"] {
             assert!(subdomain_faults(good).is_empty(), "{good}");
         }

@@ -83,6 +83,11 @@ impl Stage {
         self.shared().world.system.api()
     }
 
+    /// ConfigMaps where `kruise-configuration` is.
+    pub(crate) fn configuration(&self) -> Api<k8s_openapi::api::core::v1::ConfigMap> {
+        self.shared().world.system.api()
+    }
+
     pub(crate) fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         self.work.api()
     }
@@ -357,7 +362,12 @@ impl Stage {
     /// Waits until the manager says that it is held back by this.
     #[track_caller]
     pub(crate) fn why(&self, set: &str, reason: &str) -> impl Future<Output = Value> {
-        let path = format!("{}/{}/{set}", self.kind, self.work.name());
+        self.why_of(format!("{}/{}/{set}", self.kind, self.work.name()), reason)
+    }
+
+    /// The same of any object: `Kind/namespace/name`, or `Kind/name`.
+    #[track_caller]
+    pub(crate) fn why_of(&self, path: String, reason: &str) -> impl Future<Output = Value> {
         eventually(PATIENCE, "it says what holds it back", move || {
             let path = path.clone();
             async move {

@@ -36,7 +36,8 @@ impl Ordinals {
         )
     }
 
-    fn new(start: i32, replicas: i32, reserved: &[ReservedOrdinals]) -> Self {
+    /// Returns so many ordinals from a start, without those that are reserved.
+    pub fn new(start: i32, replicas: i32, reserved: &[ReservedOrdinals]) -> Self {
         let reserved: Result<Vec<_>, _> = reserved.iter().map(ReservedOrdinals::range).collect();
         let mut reserved = reserved.unwrap_or_default();
         reserved.sort_by_key(|range| *range.start());

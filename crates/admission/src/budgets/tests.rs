@@ -1,0 +1,193 @@
+use super::*;
+use http::{Method, Request, Response};
+use kruise_api::meta::Object as _;
+use kruise_runtime::{
+    cache::{Change, Kind},
+    events,
+    lease::Leadership,
+    writer::{WriterMetrics, WriterOptions},
+};
+use kube::client::Body;
+use prometheus::Registry;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+
+/// An API server with one budget, which somebody else changes a few times at the wrong moment. It remembers what it was asked.
+#[derive(Default)]
+struct Server {
+    version: u64,
+    conflicts: u32,
+    reads: u32,
+    writes: u32,
+    is_gone: bool,
+}
+
+fn budget(version: u64) -> Value {
+    let status = json!({"unavailableAllowed": 1, "currentAvailable": 3, "desiredAvailable": 2, "totalReplicas": 3});
+    json!({
+        "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget",
+        "metadata": {"name": "web", "namespace": "ns", "uid": "b", "resourceVersion": version.to_string()},
+        "spec": {"maxUnavailable": 1}, "status": status,
+    })
+}
+
+fn answer(server: &Mutex<Server>, method: &Method) -> (u16, Value) {
+    let failure = |code: u16, reason: &str| {
+        let details = json!({"group": "policy.kruise.io", "kind": "podunavailablebudgets", "name": "web"});
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": reason, "reason": reason, "code": code, "details": details,
+        });
+        (code, status)
+    };
+    let mut server = server.lock().unwrap();
+    match *method {
+        Method::GET => {
+            server.reads += 1;
+            if server.is_gone {
+                return failure(404, "NotFound");
+            }
+            (200, budget(server.version))
+        }
+        _ => {
+            server.writes += 1;
+            if server.is_gone {
+                return failure(404, "NotFound");
+            }
+            if server.conflicts > 0 {
+                server.conflicts -= 1;
+                server.version += 1;
+                return failure(409, "Conflict");
+            }
+            server.version += 1;
+            (200, budget(server.version))
+        }
+    }
+}
+
+/// Budgets of this server, with what the cache knows of the one: nothing, or this version.
+fn budgets(server: &Arc<Mutex<Server>>, cached: Option<u64>) -> Budgets {
+    let served = server.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (code, body) = answer(&served, request.method());
+        let response = Response::builder()
+            .status(code)
+            .body(Body::from(body.to_string().into_bytes()));
+        async move { Ok::<_, Infallible>(response.unwrap()) }
+    });
+    let client = Client::new(service, "default");
+    let registry = Registry::new();
+    let writes = WriterMetrics::new(&registry).unwrap();
+    let writer = Writer::new(
+        client.clone(),
+        Leadership::always(),
+        WriterOptions::new("tests"),
+        writes,
+    );
+    let (recorder, _) = events::recorder(writer.clone(), "tests", "", &registry).unwrap();
+    let budgets = Budgets::new(client, writer, recorder, Gates::default());
+    let mut stores = Stores::default();
+    let store: Store<PodUnavailableBudget> = Store::new(Kind::of().index(&BUDGETS_BY_NAMESPACE));
+    store.feed(Change::ListBegins);
+    if let Some(version) = cached {
+        store.feed(Change::Listed(serde_json::from_value(budget(version)).unwrap()));
+    }
+    store.feed(Change::ListEnds);
+    stores.insert(store);
+    budgets.read_from(stores);
+    budgets
+}
+
+fn pod() -> Pod {
+    let pod = json!({
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "annotations": {"pub.kruise.io/related-pub": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "i:1"}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    serde_json::from_value(pod).unwrap()
+}
+
+fn changed_by_others(conflicts: u32) -> Arc<Mutex<Server>> {
+    Arc::new(Mutex::new(Server {
+        version: 5,
+        conflicts,
+        ..Server::default()
+    }))
+}
+
+#[tokio::test]
+async fn given_four_conflicts_in_a_row_then_the_answer_is_no_and_with_fewer_a_place_is_taken() {
+    for (conflicts, granted) in [(0, true), (1, true), (3, true), (4, false)] {
+        let server = changed_by_others(conflicts);
+        let grant = budgets(&server, Some(5))
+            .ask(&pod(), Operation::Delete, false)
+            .await
+            .unwrap();
+        assert_eq!(grant == Grant::Yes, granted, "{conflicts}: {grant:?}");
+        let server = server.lock().unwrap();
+        assert_eq!(server.writes, conflicts.min(3) + 1);
+        assert_eq!(
+            server.reads,
+            conflicts.min(3),
+            "read once more after each conflict, and not before"
+        );
+    }
+}
+
+#[tokio::test]
+async fn given_what_was_written_a_moment_ago_then_the_next_write_names_that_version_without_a_read() {
+    let server = changed_by_others(0);
+    let budgets = budgets(&server, Some(5));
+    assert_eq!(budgets.ask(&pod(), Operation::Delete, false).await.unwrap(), Grant::Yes);
+    let slot = budgets.slot("ns", "web");
+    let latest = slot.lock().await.latest.clone().unwrap();
+    assert_eq!(
+        (
+            latest.resource_version(),
+            latest.status.as_ref().unwrap().unavailable_allowed
+        ),
+        (6, 0)
+    );
+    // The place is this Pod's already: nobody has to be asked.
+    assert_eq!(budgets.ask(&pod(), Operation::Delete, false).await.unwrap(), Grant::Yes);
+    let server = server.lock().unwrap();
+    assert_eq!((server.reads, server.writes), (0, 1));
+}
+
+#[tokio::test]
+async fn given_a_budget_that_is_gone_then_the_pod_may_go_whatever_the_cache_says() {
+    for cached in [None, Some(5)] {
+        let server = changed_by_others(0);
+        server.lock().unwrap().is_gone = true;
+        let grant = budgets(&server, cached)
+            .ask(&pod(), Operation::Evict, false)
+            .await
+            .unwrap();
+        assert_eq!(grant, Grant::Yes);
+    }
+}
+
+#[tokio::test]
+async fn given_budgets_of_two_namespaces_then_each_finds_its_own() {
+    let budgets = budgets(&changed_by_others(0), Some(5));
+    assert_eq!(budgets.of_namespace("ns").len(), 1);
+    assert_eq!(budgets.of_namespace("other").len(), 0);
+    let owner = WorkloadRef::new("apps/v1", "ReplicaSet", "web-1");
+    assert_eq!(
+        budgets.workload_of("ns", owner.clone()),
+        owner,
+        "who owns it is not known"
+    );
+    let heads = Store::<PartialObject>::new(Kind::partial(ReplicaSet::RESOURCE));
+    heads.feed(Change::ListBegins);
+    let head = json!({"metadata": {"name": "web-1", "namespace": "ns", "uid": "r", "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": true},
+    ]}});
+    heads.feed(Change::Listed(serde_json::from_value(head).unwrap()));
+    heads.feed(Change::ListEnds);
+    budgets.know_replica_sets(heads);
+    assert_eq!(
+        budgets.workload_of("ns", owner.clone()),
+        WorkloadRef::new("apps/v1", "Deployment", "web")
+    );
+    assert_eq!(budgets.workload_of("other", owner.clone()), owner);
+}

@@ -1,0 +1,66 @@
+//! What the original wrote is taken over as it is.
+
+use super::*;
+
+const HASH: &str = "55e358e954ed09fbaf599a030d4a93c6fde330ce6631923a86524ac9c6838da4";
+
+fn status() -> Value {
+    let fine = |type_: &str| json!({"lastTransitionTime": "2026-11-15T08:11:50Z", "reason": "Succeeded", "status": "False", "type": type_});
+    let types = [
+        "GetResourceFailed",
+        "CreateResourceFailed",
+        "UpdateResourceFailed",
+        "DeleteResourceFailed",
+        "ConflictOccurred",
+        "NamespaceNotExists",
+    ];
+    json!({"conditions": types.map(fine), "desired": 2, "observedGeneration": 1, "succeeded": 2})
+}
+
+fn copy(namespace: &str, api_version: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": NAME, "namespace": namespace, "labels": {"x": "1"},
+            "annotations": {
+                "kruise.io/resourcedistribution.resource.from": "rd", "kruise.io/resourcedistribution.resource.hashcode": HASH,
+                "y": "2",
+            },
+            "ownerReferences": [{
+                "apiVersion": api_version, "kind": "ResourceDistribution", "name": "rd", "uid": "uid-rd",
+                "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "data": {"k": "v1"},
+    })
+}
+
+#[test]
+fn given_what_the_original_would_write_then_we_write_the_same() {
+    let mut world = World::new(&targets(&["a", "b"]));
+    world.settle();
+    for namespace in ["a", "b"] {
+        let mut ours = world.copies[namespace].clone();
+        let meta = ours["metadata"].as_object_mut().unwrap();
+        meta.retain(|field, _| field != "uid" && field != "resourceVersion");
+        assert_eq!(ours, copy(namespace, "apps.kruise.io/v1beta1"));
+    }
+    let mut expected = status();
+    for condition in expected["conditions"].as_array_mut().unwrap() {
+        condition["lastTransitionTime"] = json!("2026-05-01T10:00:00Z");
+    }
+    let mut ours = world.status().clone();
+    // Zeros are not written by the API's types, and need not be there.
+    ours.as_object_mut().unwrap().retain(|_, value| *value != json!(0));
+    assert_eq!(ours, expected);
+}
+
+#[test]
+fn given_objects_of_the_original_in_either_version_then_nothing_is_written() {
+    let mut world = World::new(&targets(&["a", "b"]));
+    world.put("a", copy("a", "apps.kruise.io/v1beta1"));
+    world.put("b", copy("b", "apps.kruise.io/v1alpha1"));
+    world.distribution["status"] = status();
+    assert!(world.round().is_idle());
+    assert_eq!(world.writes, 0);
+}
