@@ -10,8 +10,10 @@ mod budget;
 mod card;
 mod churn;
 mod daemon;
+mod daemonset;
 mod failover;
 mod idle;
+mod jobs;
 mod load;
 mod machine;
 mod manager;
@@ -25,6 +27,7 @@ mod rollout;
 mod scale;
 mod score;
 mod start;
+mod statefulset;
 mod workload;
 
 use std::path::PathBuf;
@@ -58,6 +61,8 @@ enum Scenario {
     Admission,
     /// The leader goes in the middle of a rollout.
     Failover,
+    /// A Pod on each of many nodes, and many schedules for the same minute.
+    Jobs,
     /// The node daemon on real nodes (needs root): pulls, restarts, idling; and a pull job over a thousand simulated nodes.
     Daemon,
     /// How long the planner of CloneSet thinks.
@@ -66,6 +71,10 @@ enum Scenario {
     Platform,
     /// What concerns CloneSet: start, scale, rollout, idle and planning, beside a bare client.
     Cloneset,
+    /// One StatefulSet from nothing to many Pods, updated in place, and back, beside a bare client; and its planner.
+    Statefulset,
+    /// One DaemonSet over many nodes, and updated in place, beside a bare client; and what the heartbeats of nodes cost.
+    Daemonset,
     /// Reading every kind, and a Pod as the cache keeps it.
     Decode,
     /// Measure nothing: write what a score file tells as report.html and report.md.
@@ -73,7 +82,7 @@ enum Scenario {
 }
 
 /// The score card.
-const CARD: [Scenario; 8] = [
+const CARD: [Scenario; 9] = [
     Scenario::Start,
     Scenario::Scale,
     Scenario::Rollout,
@@ -81,6 +90,7 @@ const CARD: [Scenario; 8] = [
     Scenario::Churn,
     Scenario::Admission,
     Scenario::Failover,
+    Scenario::Jobs,
     Scenario::Daemon,
 ];
 
@@ -107,7 +117,7 @@ pub(crate) struct Args {
     /// Hold what a quick run of all scenarios with budgets finds against bench/budgets.json, as a run in full size always is; an exceeded budget is an error.
     #[arg(long, conflicts_with = "scenarios")]
     check: bool,
-    /// How many Pods the large CloneSet has.
+    /// How many Pods the large set has.
     #[arg(long)]
     pods: Option<usize>,
     /// Write the figures to this file, too.
@@ -149,6 +159,16 @@ struct Size {
     /// How long each load of questions lasts.
     admission: Duration,
     failover_pods: usize,
+    /// Nodes of a BroadcastJob.
+    job_nodes: usize,
+    /// AdvancedCronJobs that are due in the same minute, and how long nothing happens before.
+    schedules: usize,
+    between: Duration,
+    /// Pods of the StatefulSet, and nodes of the DaemonSet.
+    workload_pods: usize,
+    /// Nodes that only say that they are alive, and for how long.
+    beating_nodes: usize,
+    beating: Duration,
 }
 
 impl Size {
@@ -156,6 +176,7 @@ impl Size {
         let quick = args.quick || args.check;
         let mut size = if quick { Self::QUICK } else { Self::FULL };
         size.pods = args.pods.unwrap_or(size.pods);
+        size.workload_pods = args.pods.unwrap_or(size.workload_pods);
         size
     }
 
@@ -172,6 +193,12 @@ impl Size {
         populations: &[0, 1000, 5000, 10_000, 50_000],
         admission: Duration::from_secs(2),
         failover_pods: 1000,
+        job_nodes: 1000,
+        schedules: 1000,
+        between: Duration::from_mins(2),
+        workload_pods: 1000,
+        beating_nodes: 5000,
+        beating: Duration::from_mins(5),
     };
 
     const QUICK: Self = Self {
@@ -187,6 +214,12 @@ impl Size {
         populations: &[0, 2000],
         admission: Duration::from_millis(300),
         failover_pods: 60,
+        job_nodes: 40,
+        schedules: 40,
+        between: Duration::from_secs(10),
+        workload_pods: 60,
+        beating_nodes: 100,
+        beating: Duration::from_secs(20),
     };
 }
 

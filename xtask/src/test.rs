@@ -336,8 +336,10 @@ impl up::Args {
             no_install: false,
             existing: false,
             image: None,
-            // Turns on ImagePullJobGate, too.
-            set: vec!["featureGates=PreDownloadImageForInPlaceUpdate=true".to_owned()],
+            // The first turns on ImagePullJobGate, too.
+            set: vec![
+                r"featureGates=PreDownloadImageForInPlaceUpdate=true\,StatefulSetAutoResizePVCGate=true".to_owned(),
+            ],
         }
     }
 }

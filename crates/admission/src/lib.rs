@@ -35,7 +35,7 @@ pub use alone::Alone;
 pub use audit::{AuditError, AuditLog};
 pub use budgets::Budgets;
 pub use look_up::{Cluster, Found, Freshness, LookUp};
-pub use pods::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE, STATES_BY_TARGET};
+pub use pods::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE, STATES_BY_TARGET};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};

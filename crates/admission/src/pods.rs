@@ -7,7 +7,7 @@
 mod index;
 mod view;
 
-pub use index::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE, STATES_BY_TARGET};
+pub use index::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE, STATES_BY_TARGET};
 
 use crate::{Context, Request, Verdict, descriptor::Descriptor};
 use futures::future::BoxFuture;

@@ -101,7 +101,7 @@ const READ: [&str; 5] = [
 ];
 
 /// Whether a decision may read an annotation of any object.
-fn is_read(key: &str) -> bool {
+pub(crate) fn is_read(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     // The domain of each of our groups is below our own.
     let ours = group::APPS.split_once('.').map_or(group::APPS, |(_, ours)| ours);

@@ -47,6 +47,8 @@ pub struct PodSpec {
     pub required_nodes: Common<RequiredNodes>,
     /// Volumes that are claims.
     pub claims: Box<[Claim]>,
+    /// Containers that were put into the Pod while it was there.
+    pub ephemeral_containers: Common<EphemeralContainers>,
     /// All containers with all their fields, while the Pod is updated in place and only then: kubelets before 1.31 hash all of it.
     pub whole_containers: AnyJson,
 }
@@ -89,6 +91,13 @@ impl Template {
     }
 }
 
+impl Pod {
+    /// Whether an annotation of this key would be known, if the Pod has it; others are not kept.
+    pub fn keeps_annotation(&self, key: &str) -> bool {
+        crate::meta::is_read(key) || self.spec.template.takes_annotation(key)
+    }
+}
+
 impl Template {
     /// Whether a container takes a variable from this annotation of the Pod, or from all of them.
     fn takes_annotation(&self, key: &str) -> bool {
@@ -125,6 +134,21 @@ pub struct Container {
     /// Resources whose change restarts the container.
     #[serde(rename = "resizePolicy", deserialize_with = "wire::restarting")]
     pub restarts_for: Box<[Text]>,
+    /// Ports that have a name.
+    #[serde(rename = "ports", deserialize_with = "wire::named")]
+    pub named_ports: Box<[NamedPort]>,
+}
+
+/// A port of a container that is known by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NamedPort {
+    /// Name, unique in the Pod.
+    #[serde(deserialize_with = "or_empty")]
+    pub name: Text,
+    /// Number.
+    #[serde(deserialize_with = "or_empty")]
+    pub container_port: i32,
 }
 
 impl Container {
@@ -223,6 +247,27 @@ pub struct NodeRequirement {
     /// Values to compare with.
     #[serde(deserialize_with = "or_empty")]
     pub values: Box<[Text]>,
+}
+
+/// Containers that were put into a Pod while it was there. Few Pods have any, and those of one job have the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EphemeralContainers(pub Box<[EphemeralContainer]>);
+
+impl Shareable for EphemeralContainers {
+    fn table() -> &'static Table<Arc<Self>> {
+        static CONTAINERS: LazyLock<Table<Arc<EphemeralContainers>>> = LazyLock::new(Table::default);
+        &CONTAINERS
+    }
+}
+
+/// A container that was put into a Pod while it was there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "wire::EphemeralContainer")]
+pub struct EphemeralContainer {
+    /// Name, unique in the Pod.
+    pub name: Text,
+    /// UID of the EphemeralJob that put it there; empty when it was somebody else.
+    pub job: Text,
 }
 
 /// A volume that is a claim.

@@ -49,6 +49,38 @@ pub(crate) enum Command {
     Restart(Restart),
     /// Pull an image onto nodes ahead of time, and follow how it goes
     Pull(Pull),
+    /// Look at what SidecarSets do to Pods
+    #[command(subcommand)]
+    Sidecar(SidecarCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SidecarCommand {
+    /// Say what would be injected into a Pod and by which SidecarSet, and why others would not
+    Plan(SidecarPlan),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  kubectl kruise sidecar plan -f pod.yaml\n  kubectl kruise sidecar plan -f deployment.yaml -n shop -o json\n  kubectl kruise sidecar plan pod/web-0"
+)]
+pub(crate) struct SidecarPlan {
+    /// A Pod that is there: `pod/web-0`, or `web-0`
+    #[arg(
+        value_name = "POD",
+        required_unless_present = "filename",
+        conflicts_with = "filename"
+    )]
+    pub(crate) pod: Option<String>,
+    /// A file with a Pod, or with anything that has a Pod template; `-` is the standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) filename: Option<PathBuf>,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(crate) output: Output,
+    /// Namespace in which the manager runs, where revisions of SidecarSets are kept
+    #[arg(long, value_name = "NAMESPACE", default_value = kruise_api::names::object::SYSTEM_NAMESPACE)]
+    pub(crate) manager_namespace: String,
 }
 
 #[derive(Debug, clap::Args)]

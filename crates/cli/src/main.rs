@@ -1,5 +1,5 @@
 //! kubectl-kruise: the kubectl plugin. `kubectl kruise explain cloneset web` says why nothing happens; `restart` and `pull` make a
-//! ContainerRecreateRequest or an ImagePullJob and follow it.
+//! ContainerRecreateRequest or an ImagePullJob and follow it; `sidecar plan` tells what would be injected into a Pod.
 //!
 //! Exit codes: 0 when everything was told or done, 1 after an error or when not all of it could be done, 2 when the command line is wrong, 3 when only part could be told because no
 //! manager could be reached.
@@ -14,9 +14,10 @@ mod object;
 mod protection;
 mod pull;
 mod restart;
+mod sidecar;
 mod text;
 
-use args::{Args, Command};
+use args::{Args, Command, SidecarCommand};
 use clap::Parser as _;
 use explain::Completeness;
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
             Command::Explain(explain) => runtime.block_on(explain::run(&args.connection, explain)),
             Command::Restart(restart) => runtime.block_on(restart::run(&args.connection, restart)),
             Command::Pull(pull) => runtime.block_on(pull::run(&args.connection, pull)),
+            Command::Sidecar(SidecarCommand::Plan(plan)) => runtime.block_on(sidecar::plan(&args.connection, plan)),
         });
     match done {
         Ok(Completeness::All) => ExitCode::SUCCESS,

@@ -1,17 +1,18 @@
 //! Which object is meant, and what it says of itself.
 //!
 //! What all kinds have is told the same way for all: that an object is being deleted, that its status is old or missing, its conditions. A kind adds what its
-//! own numbers mean ([`workloads`], [`jobs`], [`placement`], [`spreads`]).
+//! own numbers mean ([`workloads`], [`jobs`], [`placement`], [`probes`], [`spreads`]).
 
 mod jobs;
 mod placement;
+mod probes;
 mod spreads;
 mod workloads;
 
 use anyhow::{Result, bail};
 use kruise_api::{
-    advancedcronjob, broadcastjob, cloneset, daemonset, persistentpodstate, registry::KindInfo, resourcedistribution,
-    sidecarset, statefulset, workloadspread,
+    advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, persistentpodstate, podprobemarker,
+    registry::KindInfo, resourcedistribution, sidecarset, statefulset, workloadspread,
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
@@ -66,6 +67,16 @@ const KINDS: &[ExplainedKind] = &[
         info: &persistentpodstate::KIND,
         summary: placement::persistentpodstate_summary,
         describe: |_| Vec::new(),
+    },
+    ExplainedKind {
+        info: &podprobemarker::KIND,
+        summary: probes::summary,
+        describe: probes::describe,
+    },
+    ExplainedKind {
+        info: &ephemeraljob::KIND,
+        summary: jobs::ephemeraljob_summary,
+        describe: jobs::ephemeraljob,
     },
     ExplainedKind {
         info: &workloadspread::KIND,
@@ -194,6 +205,7 @@ mod tests {
             ("sidecarset/log", "SidecarSet"),
             ("asts log", "StatefulSet"),
             ("bcj/log", "BroadcastJob"),
+            ("ejob/log", "EphemeralJob"),
         ] {
             let words = words(text);
             let (known, name) = read(&words).unwrap();

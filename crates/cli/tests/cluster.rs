@@ -3,5 +3,6 @@
 mod cluster {
     mod commands;
     mod explain;
+    mod sidecar;
     mod stage;
 }

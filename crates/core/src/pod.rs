@@ -10,6 +10,8 @@
 //! | launch priority | Pods whose containers have an order | holds each container until those before it are ready |
 //! | related budget | Pods that a PodUnavailableBudget covers | says which one |
 //! | persistent states | Pods of StatefulSets of which a PersistentPodState remembers the topology | brings them back there |
+//! | liveness | Pods of our workloads that ask for it, with gate `EnhancedLivenessProbe` | sets liveness probes aside |
+//! | probes | Pods that PodProbeMarkers choose, with gate `EnablePodProbeMarkerOnServerless` | has the Pod carry its probes |
 //!
 //! The order is part of the contract: sidecars take part in the launch order only because they are injected before it.
 //! Steps change the Pod also in a dry run.
@@ -24,7 +26,9 @@
 
 mod draft;
 mod launch_priority;
+mod liveness;
 mod persistent_states;
+mod probes;
 mod readiness_gate;
 mod related_budget;
 mod sidecars;
@@ -33,6 +37,7 @@ mod workload_spread;
 
 pub use draft::Draft;
 pub use persistent_states::PersistentPodStates;
+pub use probes::ProbeMarkers;
 pub use related_budget::Budgets;
 pub use sidecars::SidecarSets;
 pub use view::{Empty, Missing, View};
@@ -136,6 +141,8 @@ const STEPS: &[Step] = &[
     launch_priority::add,
     related_budget::add,
     persistent_states::add,
+    liveness::set_aside,
+    probes::announce,
 ];
 
 /// Runs all steps on a new Pod, given as JSON, and tells what to change.

@@ -14,6 +14,7 @@
 //! | which Pod comes first | [`update_order`], [`pod_rank`] |
 //! | images ahead of an update | [`predownload`] |
 //! | ordinals that a set wants | [`ordinals`] |
+//! | what probes leave on Pods | [`probe_marks`] |
 //! | numbers that users give as shares | [`scaled_value`] |
 //! | status, conditions, reasons | [`status`], [`conditions`], [`explain`] |
 //! | patches of Pods that users write | [`strategic_merge`] |
@@ -44,6 +45,7 @@ pub mod pod_factory;
 pub mod pod_rank;
 pub mod pod_update;
 pub mod predownload;
+pub mod probe_marks;
 pub mod quantity;
 pub mod readiness;
 pub mod revision;
@@ -52,6 +54,8 @@ pub mod seconds;
 pub mod selector;
 pub mod status;
 pub mod strategic_merge;
+#[cfg(test)]
+pub(crate) mod takeover;
 pub mod time_to_live;
 pub mod tree;
 pub mod update_order;

@@ -24,6 +24,7 @@ pub mod missing;
 mod observed;
 mod order;
 pub mod patch_metadata;
+pub mod preview;
 pub mod records;
 pub mod revisions;
 pub mod select;

@@ -105,6 +105,7 @@ fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Failures {
         let end = update::update(snapshot, &candidates, &advanced.written, &scaled.touched, plan);
         failures.update = failures.update.or(end);
     }
+    failures.update = failures.update.or(explain::failed_claims(snapshot, plan));
     let in_use = snapshot.all_pods().map(|pod| revision::of_pod(pod.pod()));
     let limit = snapshot.set.spec.revision_history_limit;
     snapshot

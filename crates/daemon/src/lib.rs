@@ -2,9 +2,11 @@
 
 pub mod cli;
 mod containers;
+mod http;
 mod images;
 mod meta;
 mod platform;
+mod prober;
 mod recreate;
 pub mod run;
 pub mod settings;

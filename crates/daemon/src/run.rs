@@ -8,12 +8,14 @@
 //! 5. Watch what is about this node and nothing else, and start the workers when the first lists are there.
 //! 6. Run until asked to stop, then stop within the grace that the chart gives.
 
-use crate::{Settings, images::Puller, meta, meta::Reporter, platform::Platform, recreate, recreate::Recreator};
+use crate::{
+    Settings, images::Puller, meta, meta::Reporter, platform::Platform, prober::Prober, recreate, recreate::Recreator,
+};
 use anyhow::{Context as _, Result};
 use axum::{Router, http::StatusCode, routing::get};
 use kruise_api::{
     containerrecreaterequest::v1beta1::ContainerRecreateRequest, gates::Gate, names::component::DAEMON_USER_AGENT,
-    nodeimage::v1beta1::NodeImage, pod::Pod,
+    nodeimage::v1beta1::NodeImage, nodepodprobe::v1alpha1::NodePodProbe, pod::Pod,
 };
 use kruise_cri::{Runtimes, discover};
 use kruise_runtime::{
@@ -116,6 +118,7 @@ struct Watched {
     images: Store<NodeImage>,
     requests: Store<ContainerRecreateRequest>,
     pods: Option<Store<Pod>>,
+    probes: Option<Store<NodePodProbe>>,
 }
 
 /// Declares the watches and starts all workers. Each looks at what is there once the cache shows it.
@@ -133,12 +136,17 @@ fn start(
         ..CacheOptions::default()
     };
     let mut cache = Cache::new(api.clone(), options, registry)?;
-    let images = cache.watch(Kind::<NodeImage>::of().fields(format!("metadata.name={}", settings.node)));
+    let of_this_node = format!("metadata.name={}", settings.node);
+    let images = cache.watch(Kind::<NodeImage>::of().fields(&of_this_node));
     let requests = cache.watch(recreate::kind(&settings.node));
     let pods = settings
         .gates
         .enabled(Gate::DaemonWatchingPod)
         .then(|| cache.watch(meta::kind(&settings.node)));
+    let probes = settings
+        .gates
+        .enabled(Gate::PodProbeMarkerGate)
+        .then(|| cache.watch(Kind::<NodePodProbe>::of().fields(of_this_node)));
     let synced = cache.syncing();
 
     let (platform, events) = Platform::new(settings, api, runtimes, registry)?;
@@ -163,12 +171,25 @@ fn start(
     if let Some(pods) = pods.clone() {
         let (reporter, restarter) = Reporter::new(&platform, pods);
         spawn(tasks, "container meta", &when, &stopping, reporter.run(stop.clone()));
-        spawn(tasks, "container restart", &when, &stopping, restarter.run(stop));
+        spawn(
+            tasks,
+            "container restart",
+            &when,
+            &stopping,
+            restarter.run(stop.clone()),
+        );
     }
-    watched
-        .set(Watched { images, requests, pods })
-        .ok()
-        .context("the watches are declared once")?;
+    if let Some(probes) = probes.clone() {
+        let prober = Prober::new(&platform, probes);
+        spawn(tasks, "pod probe", &when, &stopping, prober.run(stop));
+    }
+    let stores = Watched {
+        images,
+        requests,
+        pods,
+        probes,
+    };
+    watched.set(stores).ok().context("the watches are declared once")?;
     Ok(synced)
 }
 
@@ -211,6 +232,10 @@ fn checks(reached: &Latch, watched: &Arc<OnceLock<Watched>>) -> Checks {
         .with(
             "podInformerSynced",
             listed(|watched| watched.pods.as_ref().map_or(SyncState::Synced, Store::state)),
+        )
+        .with(
+            "nodePodProbeInformerSynced",
+            listed(|watched| watched.probes.as_ref().map_or(SyncState::Synced, Store::state)),
         )
 }
 

@@ -8,7 +8,6 @@
 //! Starting it again is the kubelet's work.
 
 mod hook;
-mod http;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,6 +7,7 @@ mod cluster {
     mod images;
     mod meta;
     mod node_restriction;
+    mod probes;
     mod recreate;
     mod recreate_failures;
     mod world;

@@ -11,12 +11,16 @@ mod broadcastjob;
 mod cloneset;
 mod containerrecreaterequest;
 mod daemonset;
+mod ephemeraljob;
 mod imagelistpulljob;
 mod imagepulljob;
 mod launch_priority;
 mod nodeimage;
+mod nodepodprobe;
 mod persistentpodstate;
+mod pod_marks;
 mod pod_readiness;
+mod podprobemarker;
 mod pods;
 mod podunavailablebudget;
 mod resourcedistribution;
@@ -55,6 +59,7 @@ const BUILT: &[(&str, Build)] = &[
         build_one::<containerrecreaterequest::ContainerRecreateRequests>,
     ),
     (controller::DAEMON_SET, build_one::<daemonset::DaemonSets>),
+    (controller::EPHEMERAL_JOB, build_one::<ephemeraljob::EphemeralJobs>),
     (
         controller::IMAGE_LIST_PULL_JOB,
         build_one::<imagelistpulljob::ImageListPullJobs>,
@@ -64,6 +69,11 @@ const BUILT: &[(&str, Build)] = &[
     (
         controller::PERSISTENT_POD_STATE,
         build_one::<persistentpodstate::PersistentPodStates>,
+    ),
+    (controller::NODE_POD_PROBE, build_one::<nodepodprobe::NodePodProbes>),
+    (
+        controller::POD_PROBE_MARKER,
+        build_one::<podprobemarker::PodProbeMarkers>,
     ),
     (controller::POD_READINESS, build_one::<pod_readiness::PodReadiness>),
     (

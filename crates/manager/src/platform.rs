@@ -5,6 +5,7 @@
 mod context;
 mod distribution;
 mod images;
+mod probes;
 mod sidecars;
 mod watched;
 mod workloads;
@@ -15,6 +16,7 @@ pub use images::{
     ACTIVE_JOBS, IMAGES_BY_JOB, IMAGES_BY_LABEL, JOBS_BY_OWNER, JOBS_BY_POD_NAMESPACE, JOBS_BY_SECRET, LISTS_BY_OWNER,
     PODS_BY_NAMESPACE, REQUESTS_BY_POD, SECRETS_BY_SOURCE, SECRETS_BY_USER,
 };
+pub use probes::NODE_PROBES_BY_MARKER;
 pub use sidecars::{PODS_BY_SIDECAR_SET, SETS_BY_BASE};
 pub use watched::{HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, REVISIONS_BY_NAMESPACE, Watched};
 pub use workloads::{Resolved, Workloads, look_up};

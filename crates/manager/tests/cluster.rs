@@ -10,6 +10,7 @@ mod cluster {
     mod older_crds;
     mod recordings;
     mod restart;
+    mod sidecars_restart;
     mod two_replicas;
     mod uninstall;
     mod upgrade;

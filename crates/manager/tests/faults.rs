@@ -6,14 +6,16 @@
 #[allow(dead_code, reason = "the other target needs more of it")]
 mod cluster {
     mod chart;
-    mod cloneset_crash;
     mod controllers;
     mod crash;
     mod distribution_crash;
     mod election;
+    mod ephemeraljob_crash;
     #[path = "scenario/pod_history.rs"]
     mod pod_history;
+    mod sidecarset_crash;
     mod spread_crash;
     mod storm;
+    mod workload_crash;
     mod world;
 }

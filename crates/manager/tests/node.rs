@@ -1,4 +1,4 @@
-//! CloneSets on real kubelets: what an update in place really does to containers, and in which order they start.
+//! Workloads on real kubelets: what an update in place really does to containers, and in which order they start.
 //!
 //! The cluster has the chart installed; each test has a namespace of its own. Containers write what happens to them into an `emptyDir`, which only lives as long
 //! as its Pod.
@@ -26,6 +26,14 @@ use kube::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
+mod node {
+    mod daemonset;
+    mod jobs;
+    mod statefulset;
+}
+#[path = "cluster/scenario/pod_history.rs"]
+mod pod_history;
+
 /// Images may have to be pulled, and machines are slow.
 const PATIENCE: Duration = Duration::from_mins(3);
 const DEADLINE: Duration = Duration::from_mins(8);
@@ -42,9 +50,14 @@ struct Stage {
 
 impl Stage {
     async fn new(test: &str) -> Self {
+        Self::of("CloneSet", test).await
+    }
+
+    /// For sets of a kind.
+    async fn of(kind: &str, test: &str) -> Self {
         let client: Client = cluster::nodes_client().await;
         let namespace = namespace::fresh(&client, test).await.unwrap();
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "CloneSet"));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", kind));
         Self {
             sets: Api::namespaced_with(client, namespace.name(), &resource),
             pods: namespace.api(),
@@ -110,14 +123,27 @@ impl Stage {
 
     /// What containers have told, in order.
     fn told(&self, pod: &Pod, container: &str) -> Vec<String> {
+        let text = self.exec(pod, container, &["cat", "/told/starts"]);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// What a command says in a container.
+    fn exec(&self, pod: &Pod, container: &str, command: &[&str]) -> String {
         let output = kubectl()
-            .args(["exec", "-n", self.namespace.name(), &pod.name_any(), "-c", container])
-            .args(["--", "cat", "/told/starts"])
+            .args([
+                "exec",
+                "-n",
+                self.namespace.name(),
+                &pod.name_any(),
+                "-c",
+                container,
+                "--",
+            ])
+            .args(command)
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().map(str::to_owned).collect()
+        String::from_utf8(output.stdout).unwrap()
     }
 }
 

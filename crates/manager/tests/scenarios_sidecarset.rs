@@ -8,7 +8,11 @@ mod cluster {
 }
 mod scenarios {
     pub(super) mod sidecarset {
+        pub(crate) mod choice;
         pub(crate) mod hot_upgrade;
+        pub(crate) mod injection;
+        pub(crate) mod recording;
+        pub(crate) mod refusals;
         pub(crate) mod status;
         pub(crate) mod terminator;
         pub(crate) mod update;
@@ -20,7 +24,11 @@ mod scenarios {
 fn main() -> std::process::ExitCode {
     use scenarios::sidecarset as of;
     let all = [
+        of::choice::all(),
         of::hot_upgrade::all(),
+        of::injection::all(),
+        of::recording::all(),
+        of::refusals::all(),
         of::status::all(),
         of::terminator::all(),
         of::update::all(),

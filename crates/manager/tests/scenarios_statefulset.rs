@@ -10,6 +10,9 @@ mod scenarios {
     pub(super) mod statefulset;
 }
 
+/// Gates that change nothing for those who do not ask for what they allow.
+const GATES: &str = "--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoResizePVCGate=true";
+
 fn main() -> std::process::ExitCode {
-    cluster::scenario::run("StatefulSet", scenarios::statefulset::all())
+    cluster::scenario::run_gated("StatefulSet", GATES, scenarios::statefulset::all())
 }

@@ -27,6 +27,8 @@ pub(super) struct Bare {
     names: Vec<String>,
     /// Where the Pods go; the scheduler decides if there is nothing here.
     nodes: Vec<String>,
+    /// The scheduler brings each Pod to the node that it asks for.
+    is_scheduled: bool,
 }
 
 impl Bare {
@@ -52,6 +54,15 @@ impl Bare {
             }]),
             names: (0..count).map(|number| format!("bare-{number}")).collect(),
             nodes: nodes.to_owned(),
+            is_scheduled: nodes.is_empty(),
+        })
+    }
+
+    /// One Pod for each node, which asks the scheduler for it.
+    pub(super) async fn one_per_node(client: &Client, namespace: &str, nodes: &[String]) -> Result<Self> {
+        Ok(Self {
+            is_scheduled: true,
+            ..Self::on_nodes(client, namespace, nodes.len(), nodes).await?
         })
     }
 
@@ -62,6 +73,7 @@ impl Bare {
             owner: self.owner.clone(),
             names: self.names.iter().map(|name| format!("{name}-new")).collect(),
             nodes: self.nodes.clone(),
+            is_scheduled: self.is_scheduled,
         }
     }
 
@@ -163,8 +175,15 @@ impl Bare {
 
     fn manifest(&self, name: &str, node: Option<&String>) -> Value {
         let mut spec = pod_spec(&image(1), node.is_none());
-        if let Some(node) = node {
-            spec["nodeName"] = json!(node);
+        match node {
+            Some(node) if self.is_scheduled => {
+                let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+                let required = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
+                spec["affinity"] =
+                    json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+            }
+            Some(node) => spec["nodeName"] = json!(node),
+            None => {}
         }
         json!({"metadata": {"name": name, "labels": {"app": "bare"}, "ownerReferences": self.owner}, "spec": spec})
     }

@@ -10,7 +10,10 @@ use tokio::runtime::{Builder, Runtime};
 use super::arena::{Arena, Contender};
 use super::score::{Chapter, Subject};
 use super::{Args, Scenario, Size};
-use super::{admission, churn, daemon, failover, idle, machine, planning, platform, rollout, scale, start};
+use super::{
+    admission, churn, daemon, daemonset, failover, idle, jobs, machine, planning, platform, rollout, scale, start,
+    statefulset,
+};
 use crate::product;
 
 pub(super) fn run(scenario: Scenario, args: &Args, progress: &Progress) -> Result<Chapter> {
@@ -24,6 +27,10 @@ pub(super) fn run(scenario: Scenario, args: &Args, progress: &Progress) -> Resul
         Scenario::Daemon => daemon::run(&mut chapter, progress)?,
         Scenario::Planning => planning::run(&mut chapter)?,
         Scenario::Decode | Scenario::Cloneset | Scenario::Report => bail!("`{}` goes by itself", super::name(scenario)),
+        Scenario::Statefulset => {
+            in_turn(scenario, args, &mut chapter, progress)?;
+            statefulset::plan(&mut chapter)?;
+        }
         _ => in_turn(scenario, args, &mut chapter, progress)?,
     }
     Ok(chapter)
@@ -51,7 +58,10 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
                 Scenario::Rollout => runtime.block_on(rollout::run(&arena, contender, &size, chapter)),
                 Scenario::Idle => runtime.block_on(idle::run(&arena, contender, &size, chapter)),
                 Scenario::Churn => runtime.block_on(churn::run(&arena, contender, &size, chapter)),
+                Scenario::Statefulset => runtime.block_on(statefulset::run(&arena, contender, &size, chapter)),
+                Scenario::Daemonset => runtime.block_on(daemonset::run(&arena, contender, &size, chapter)),
                 Scenario::Failover => runtime.block_on(failover::run(&arena, contender, &size, chapter)),
+                Scenario::Jobs => runtime.block_on(jobs::run(&arena, contender, &size, chapter)),
                 _ => admission::run(&arena, contender, &size, chapter),
             };
             done.with_context(|| format!("{} in round {round}", contender.subject.name()))?;
@@ -62,7 +72,14 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
 
 /// The bare client only writes.
 fn takes_part(subject: Subject, scenario: Scenario) -> bool {
-    subject != Subject::Bare || matches!(scenario, Scenario::Scale | Scenario::Rollout)
+    let only_writes = [
+        Scenario::Scale,
+        Scenario::Rollout,
+        Scenario::Statefulset,
+        Scenario::Daemonset,
+        Scenario::Jobs,
+    ];
+    subject != Subject::Bare || only_writes.contains(&scenario)
 }
 
 pub(super) fn runtime() -> Result<Runtime> {
@@ -92,7 +109,8 @@ fn contenders(args: &Args, progress: &Progress) -> Result<Vec<Contender>> {
             });
         }
     }
-    let compares_by_itself = args.check || args.scenarios.contains(&Scenario::Cloneset);
+    let beside_bare = [Scenario::Cloneset, Scenario::Statefulset, Scenario::Daemonset];
+    let compares_by_itself = args.check || args.scenarios.iter().any(|scenario| beside_bare.contains(scenario));
     if args.bare || compares_by_itself {
         all.push(Contender {
             subject: Subject::Bare,

@@ -40,6 +40,12 @@ pub(super) fn write(from: &Path, out: &Path) -> Result<()> {
 fn sentence(scenario: &str) -> Option<&'static str> {
     Some(match scenario {
         "start" => "From the start of the process to its first work, and its memory, in clusters of growing size.",
+        "statefulset" => {
+            "One StatefulSet from nothing to many Pods, updated in place, and back; and how long its planner thinks."
+        }
+        "daemonset" => {
+            "One DaemonSet over many nodes, updated in place; and what nodes cost that only say that they are alive."
+        }
         "planning" => "How long the planner of CloneSet thinks about many Pods.",
         "scale" => {
             "One CloneSet from nothing to many Pods and back, and many small ones at once: how soon, and at what cost."
@@ -53,6 +59,7 @@ fn sentence(scenario: &str) -> Option<&'static str> {
             "Questions about Pods straight at the webhook, on more and more connections: how soon and how many are answered."
         }
         "failover" => "The leader goes in the middle of a rollout: how long until the other manager does its work.",
+        "jobs" => "A Pod on each of many nodes, and many schedules for the same minute: how soon, and at what cost.",
         "daemon" => {
             "The node daemon: images beside direct pulls, how soon containers are stopped, an idle daemon, a pull job over many nodes."
         }

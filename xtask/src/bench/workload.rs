@@ -1,4 +1,4 @@
-//! CloneSets of a namespace, driven as their users do: by changing the spec and watching the Pods.
+//! CloneSets, StatefulSets or DaemonSets of a namespace, driven as their users do: by changing the spec and watching the Pods.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -53,38 +53,96 @@ pub(super) const ALL_IN_PLACE: Rollout = Rollout {
     max_unavailable: "100%",
 };
 
-impl Rollout {
-    fn strategy(self) -> Value {
-        json!({
-            "type": "RollingUpdate",
-            "rollingUpdate": {"podUpdatePolicy": self.policy, "maxUnavailable": self.max_unavailable, "partition": 0},
-        })
+/// The kind of the sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Clone,
+    Stateful,
+    /// It has a Pod for each node that it is let onto: for none at the beginning.
+    Daemon,
+}
+
+impl Kind {
+    fn resource(self) -> ApiResource {
+        match self {
+            Self::Clone => kind("CloneSet", "clonesets"),
+            Self::Stateful => kind("StatefulSet", "statefulsets"),
+            Self::Daemon => kind("DaemonSet", "daemonsets"),
+        }
+    }
+
+    /// Only StatefulSets ask their users for the readiness gate of updates in place.
+    fn pod_spec(self, version: u32) -> Value {
+        pod_spec(&image(version), self == Self::Stateful)
+    }
+
+    /// A set without Pods.
+    fn spec(self, app: &str) -> Value {
+        let mut spec = json!({
+            "selector": {"matchLabels": {"app": app}},
+            "updateStrategy": self.strategy(ALL_IN_PLACE),
+            "template": {"metadata": {"labels": {"app": app}}, "spec": self.pod_spec(1)},
+        });
+        match self {
+            Self::Clone => spec["replicas"] = json!(0),
+            Self::Stateful => {
+                spec["replicas"] = json!(0);
+                spec["serviceName"] = json!(app);
+                spec["podManagementPolicy"] = json!("Parallel");
+            }
+            Self::Daemon => {
+                spec["updateStrategy"]["rollingUpdate"]["partition"] = json!("100%");
+                spec["scaleStrategy"] = json!({"partitionedScaling": true});
+                spec["burstReplicas"] = json!("100%");
+            }
+        }
+        spec
+    }
+
+    /// So many Pods for a set.
+    fn scaled(self, replicas: usize) -> Value {
+        match self {
+            Self::Clone | Self::Stateful => json!({"spec": {"replicas": replicas}}),
+            Self::Daemon => json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}),
+        }
+    }
+
+    fn strategy(self, rollout: Rollout) -> Value {
+        let mut rules = json!({"maxUnavailable": rollout.max_unavailable, "partition": 0});
+        let policy = match self {
+            Self::Daemon => "rollingUpdateType",
+            Self::Clone | Self::Stateful => "podUpdatePolicy",
+        };
+        rules[policy] = json!(rollout.policy);
+        json!({"type": "RollingUpdate", "rollingUpdate": rules})
     }
 }
 
-/// A number of equal CloneSets, which have a namespace for themselves.
+/// A number of equal sets, which have a namespace for themselves.
 pub(super) struct Workload {
+    kind: Kind,
     sets: Api<DynamicObject>,
     pub(super) pods: Api<Pod>,
     names: Vec<String>,
 }
 
 impl Workload {
-    /// Creates them without any Pod.
+    /// CloneSets without any Pod.
     pub(super) async fn new(client: &Client, namespace: &str, sets: usize) -> Result<Self> {
-        let kind = kind("CloneSet", "clonesets");
+        Self::of(Kind::Clone, client, namespace, sets).await
+    }
+
+    /// Sets of a kind without any Pod.
+    pub(super) async fn of(kind: Kind, client: &Client, namespace: &str, sets: usize) -> Result<Self> {
+        let resource = kind.resource();
         let this = Self {
-            sets: Api::namespaced_with(client.clone(), namespace, &kind),
+            kind,
+            sets: Api::namespaced_with(client.clone(), namespace, &resource),
             pods: Api::namespaced(client.clone(), namespace),
             names: (0..sets).map(|number| format!("set-{number}")).collect(),
         };
         this.for_all(async |name| {
-            let set = DynamicObject::new(name, &kind).data(json!({"spec": {
-                "replicas": 0,
-                "selector": {"matchLabels": {"app": name}},
-                "updateStrategy": ALL_IN_PLACE.strategy(),
-                "template": {"metadata": {"labels": {"app": name}}, "spec": pod_spec(&image(1), false)},
-            }}));
+            let set = DynamicObject::new(name, &resource).data(json!({"spec": kind.spec(name)}));
             this.sets.create(&PostParams::default(), &set).await?;
             Ok(())
         })
@@ -96,7 +154,7 @@ impl Workload {
     pub(super) async fn scale_out(&self, replicas: usize) -> Result<(Duration, Duration)> {
         let begin = Instant::now();
         let all = self.names.len() * replicas;
-        let write = self.patch(json!({"spec": {"replicas": replicas}}));
+        let write = self.patch(self.kind.scaled(replicas));
         let (all, ready, ()) = tokio::try_join!(self.until(all, |_| true), self.until(all, bare::is_ready), write)?;
         Ok((all - begin, ready - begin))
     }
@@ -104,19 +162,29 @@ impl Workload {
     /// Takes all replicas away; returns how long it took until all Pods were asked to go. They are gone then, too.
     pub(super) async fn scale_in(&self) -> Result<Duration> {
         let begin = Instant::now();
-        let write = self.patch(json!({"spec": {"replicas": 0}}));
+        let write = self.patch(self.kind.scaled(0));
         let asked = self.until(0, |pod| pod.metadata.deletion_timestamp.is_none());
         let (asked, ()) = tokio::try_join!(asked, write)?;
         bare::gone(&self.pods).await?;
         Ok(asked - begin)
     }
 
+    /// Deletes the sets and waits until their Pods are gone.
+    pub(super) async fn remove(&self) -> Result<()> {
+        self.for_all(async |name| {
+            self.sets.delete(name, &DeleteParams::background()).await?;
+            Ok(())
+        })
+        .await?;
+        bare::gone(&self.pods).await
+    }
+
     /// Begins a rollout of a version of the application.
     pub(super) async fn roll(&self, rollout: Rollout, version: u32) -> Result<()> {
-        let mut spec = pod_spec(&image(version), false);
+        let mut spec = self.kind.pod_spec(version);
         let containers = spec["containers"].take();
         self.patch(json!({"spec": {
-            "updateStrategy": rollout.strategy(),
+            "updateStrategy": self.kind.strategy(rollout),
             "template": {"spec": {"containers": containers}},
         }}))
         .await
@@ -149,35 +217,40 @@ impl Workload {
 
     /// Waits until the condition holds for so many Pods at the same time, and for no more.
     pub(super) async fn until(&self, count: usize, condition: impl Fn(&Pod) -> bool) -> Result<Instant> {
-        let mut events = watcher(self.pods.clone(), watcher::Config::default()).boxed();
-        let mut holding = HashSet::new();
-        let mut listed = false;
-        let work = async {
-            while !listed || holding.len() != count {
-                match events.try_next().await?.context("the watch has ended")? {
-                    watcher::Event::Init => holding.clear(),
-                    watcher::Event::InitDone => listed = true,
-                    watcher::Event::InitApply(pod) | watcher::Event::Apply(pod) => {
-                        let name = pod.metadata.name.clone();
-                        if condition(&pod) {
-                            holding.insert(name);
-                        } else {
-                            holding.remove(&name);
-                        }
-                    }
-                    watcher::Event::Delete(pod) => {
-                        holding.remove(&pod.metadata.name);
+        until(&self.pods, count, condition).await
+    }
+}
+
+/// Waits until the condition holds for so many of these Pods at the same time, and for no more.
+pub(super) async fn until(pods: &Api<Pod>, count: usize, condition: impl Fn(&Pod) -> bool) -> Result<Instant> {
+    let mut events = watcher(pods.clone(), watcher::Config::default()).boxed();
+    let mut holding = HashSet::new();
+    let mut listed = false;
+    let work = async {
+        while !listed || holding.len() != count {
+            match events.try_next().await?.context("the watch has ended")? {
+                watcher::Event::Init => holding.clear(),
+                watcher::Event::InitDone => listed = true,
+                watcher::Event::InitApply(pod) | watcher::Event::Apply(pod) => {
+                    let name = pod.metadata.name.clone();
+                    if condition(&pod) {
+                        holding.insert(name);
+                    } else {
+                        holding.remove(&name);
                     }
                 }
+                watcher::Event::Delete(pod) => {
+                    holding.remove(&pod.metadata.name);
+                }
             }
-            anyhow::Ok(())
-        };
-        match timeout(PATIENCE, work).await {
-            Ok(result) => result.map(|()| Instant::now()),
-            Err(_) => bail!(
-                "{} of {count} Pods are where they should be after {PATIENCE:?}",
-                holding.len()
-            ),
         }
+        anyhow::Ok(())
+    };
+    match timeout(PATIENCE, work).await {
+        Ok(result) => result.map(|()| Instant::now()),
+        Err(_) => bail!(
+            "{} of {count} Pods are where they should be after {PATIENCE:?}",
+            holding.len()
+        ),
     }
 }

@@ -115,13 +115,16 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&daemonset::KIND)
     },
     Descriptor {
-        validate: Some(hook(
-            "/validate-apps-kruise-io-v1alpha1-ephemeraljob",
-            None,
-            &[entry("vephemeraljobs.kb.io", CU)],
-        )),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::ephemeraljob::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-v1alpha1-ephemeraljob",
+                None,
+                &[entry("vephemeraljobs.kb.io", CU)],
+            )
+        }),
         invalid: 400,
-        controllers: &[fixed(controller::EPHEMERAL_JOB, 10)],
+        controllers: &[built(fixed(controller::EPHEMERAL_JOB, 10))],
         // Its objects are made by users only.
         grants: &[
             grant("", &["delete", "get", "list", "patch", "update", "watch"]),
@@ -230,7 +233,7 @@ pub(super) const KINDS: &[Descriptor] = &[
     Descriptor {
         controllers: &[Controller {
             gates: &[&[Gate::PodProbeMarkerGate], &[Gate::KruiseDaemon]],
-            ..limited(tuned(controller::NODE_POD_PROBE, "nodepodprobe-workers"))
+            ..built(limited(tuned(controller::NODE_POD_PROBE, "nodepodprobe-workers")))
         }],
         ..kind(&nodepodprobe::KIND)
     },
@@ -251,16 +254,19 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&persistentpodstate::KIND)
     },
     Descriptor {
-        validate: Some(hook(
-            "/validate-apps-kruise-io-podprobemarker",
-            None,
-            &[entry("vpodprobemarker.kb.io", CU)],
-        )),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::podprobemarker::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-podprobemarker",
+                None,
+                &[entry("vpodprobemarker.kb.io", CU)],
+            )
+        }),
         gates: Needs::All(&[Gate::KruiseDaemon, Gate::PodProbeMarkerGate]),
         invalid: 400,
         controllers: &[Controller {
             gates: &[&[Gate::PodProbeMarkerGate]],
-            ..limited(tuned(controller::POD_PROBE_MARKER, "podprobemarker-workers"))
+            ..built(limited(tuned(controller::POD_PROBE_MARKER, "podprobemarker-workers")))
         }],
         ..kind(&podprobemarker::KIND)
     },

@@ -178,7 +178,6 @@ async fn given_a_kind_that_is_not_built_then_everything_is_allowed_also_by_older
     for path in [
         "/mutate-apps-kruise-io-cloneset",
         "/mutate-apps-kruise-io-v1alpha1-cloneset",
-        "/validate-apps-kruise-io-v1alpha1-ephemeraljob",
         "/validate-apps-kruise-io-podprobemarker",
     ] {
         let (code, answer) = ask(&dispatch, path, &review(&request)).await;

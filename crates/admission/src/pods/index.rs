@@ -1,8 +1,8 @@
 //! What the objects that steps read are found by. Whoever watches them declares these indexes.
 
 use kruise_api::{
-    names::label, persistentpodstate::v1beta1::PersistentPodState, revision::ControllerRevision,
-    sidecarset::v1beta1::SidecarSet, workloadspread::v1beta1::WorkloadSpread,
+    names::label, persistentpodstate::v1beta1::PersistentPodState, podprobemarker::v1alpha1::PodProbeMarker,
+    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet, workloadspread::v1beta1::WorkloadSpread,
 };
 use kruise_core::persistentpodstate::{target_key, workload_of};
 use kruise_core::sidecarset::select;
@@ -22,6 +22,11 @@ pub const REVISIONS_BY_SIDECAR_SET: Index<ControllerRevision> = Index::new("side
 pub const STATES_BY_TARGET: Index<PersistentPodState> = Index::new("target", |state, key| {
     let namespace = state.metadata.namespace.as_deref().unwrap_or_default();
     key(&target_key(namespace, &workload_of(&state.spec.target_ref)));
+});
+
+/// PodProbeMarkers by their namespace.
+pub const MARKERS_BY_NAMESPACE: Index<PodProbeMarker> = Index::new("namespace", |marker, key| {
+    key(marker.metadata.namespace.as_deref().unwrap_or_default());
 });
 
 /// WorkloadSpreads by namespace.

@@ -2,16 +2,16 @@
 
 mod spreads;
 
-use super::{REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
+use super::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
 use crate::{Context, look_up::Freshness};
 use kruise_api::{
     configuration::CustomWorkload, kind::Kind as _, namespace::Namespace,
-    persistentpodstate::v1beta1::PersistentPodState, podunavailablebudget::v1beta1::PodUnavailableBudget,
-    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
+    persistentpodstate::v1beta1::PersistentPodState, podprobemarker::v1alpha1::PodProbeMarker,
+    podunavailablebudget::v1beta1::PodUnavailableBudget, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
 };
 use kruise_core::admission::{Needs, ObjectRef};
 use kruise_core::persistentpodstate::{kinds, target_key, workload_of};
-use kruise_core::pod::{Budgets, Missing, PersistentPodStates, Placement, SidecarSets};
+use kruise_core::pod::{Budgets, Missing, PersistentPodStates, Placement, ProbeMarkers, SidecarSets};
 use kruise_core::shared::workload::WorkloadRef;
 use kruise_core::sidecarset::select;
 use kruise_runtime::cache::{Store, SyncState};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// The cache, and above it what was read because the cache did not have it.
 pub(super) struct CacheView<'a> {
     context: &'a Context,
-    /// The namespace of the request.
+    /// Where the Pod is created.
     namespace: &'a str,
     read: BTreeMap<ObjectRef, Option<Value>>,
     placed: Option<Placement>,
@@ -191,5 +191,16 @@ impl PersistentPodStates for CacheView<'_> {
         let object = ObjectRef::Configuration;
         let map = self.read.get(&object).ok_or(Missing(object))?;
         Ok(kinds::white_list(map.as_ref()))
+    }
+}
+
+impl ProbeMarkers for CacheView<'_> {
+    fn probe_markers(&self, namespace: &str) -> Result<Vec<Arc<PodProbeMarker>>, Missing> {
+        let object = ObjectRef::AllOf(PodProbeMarker::RESOURCE);
+        if let Some(read) = self.list(&object) {
+            return Ok(read);
+        }
+        let store = self.store::<PodProbeMarker>().map_err(|()| Missing(object))?;
+        Ok(store.map_or_else(Vec::new, |store| store.by(&MARKERS_BY_NAMESPACE, namespace)))
     }
 }

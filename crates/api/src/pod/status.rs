@@ -34,6 +34,9 @@ pub struct PodStatus {
     /// How the init containers are.
     #[serde(deserialize_with = "or_empty")]
     pub init_container_statuses: Box<[ContainerStatus]>,
+    /// How the containers are that were put into the Pod while it was there.
+    #[serde(deserialize_with = "or_empty")]
+    pub ephemeral_container_statuses: Box<[ContainerStatus]>,
 }
 
 impl PodStatus {

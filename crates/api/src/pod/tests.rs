@@ -59,6 +59,12 @@ fn what_controllers_read_is_there() {
         ("nginx:1.25", Some("500m"))
     );
     assert_eq!(main.resources.requests.get("memory"), Some("128Mi"));
+    let ports: Vec<_> = main
+        .named_ports
+        .iter()
+        .map(|port| (&*port.name, port.container_port))
+        .collect();
+    assert_eq!(ports, [("http", 8080)]);
     assert_eq!(&*main.env("PLAIN").unwrap().value, "x");
     assert_eq!(&*main.env("POD_NAME").unwrap().field_path, "metadata.name");
     assert_eq!(&*main.env("KRUISE_CONTAINER_BARRIER").unwrap().config_map_key, "p_10");
@@ -173,4 +179,22 @@ fn given_annotations_then_those_that_are_read_and_those_that_feed_variables_are_
     assert_eq!(kept(&pod("metadata.annotations['example.com/fed']")), "12");
     assert_eq!(kept(&pod("metadata.annotations")), "123");
     assert_eq!(kept(&pod("metadata.name")), "1");
+}
+
+#[test]
+fn given_ephemeral_containers_then_their_names_states_and_jobs_are_there() {
+    let marked = json!([{"name": "A", "value": "1"}, {"name": "KRUISE_EJOB_ID", "value": "u-job"}]);
+    let containers = json!([{"name": "debug", "image": "busybox:1", "env": marked}, {"name": "by-hand", "env": null}]);
+    let statuses = json!([{"name": "debug", "state": {"terminated": {"exitCode": 3}}}]);
+    let json = json!({"spec": {"ephemeralContainers": containers}, "status": {"ephemeralContainerStatuses": statuses}});
+    let pod: Pod = serde_json::from_value(json.clone()).unwrap();
+    let found = pod.spec.ephemeral_containers.0.iter();
+    let found: Vec<_> = found.map(|container| (&*container.name, &*container.job)).collect();
+    assert_eq!(found, [("debug", "u-job"), ("by-hand", "")]);
+    let [status] = &pod.status.ephemeral_container_statuses[..] else {
+        panic!("{:?}", pod.status)
+    };
+    assert!(matches!(status.state, ContainerState::Terminated { exit_code: 3, .. }));
+    let other: Pod = serde_json::from_value(json).unwrap();
+    assert!(pod.spec.ephemeral_containers.is_same(&other.spec.ephemeral_containers));
 }

@@ -4,10 +4,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::status::Holds;
-use super::{self as pod, Container, NodeTerm, PodStatus, RequiredNodes, Template, Toleration};
+use super::{
+    self as pod, Container, EphemeralContainers, NamedPort, NodeTerm, PodStatus, RequiredNodes, Template, Toleration,
+};
 use crate::meta::{Meta, Pairs};
 use crate::names::condition::pod::IN_PLACE_UPDATE_READY;
-use crate::names::label;
+use crate::names::{env, label};
 use crate::text::Text;
 use crate::wire::or_empty;
 
@@ -70,6 +72,8 @@ pub(super) struct PodSpec {
     affinity: Affinity,
     #[serde(deserialize_with = "or_empty")]
     volumes: Vec<Volume>,
+    #[serde(deserialize_with = "or_empty")]
+    ephemeral_containers: Box<[pod::EphemeralContainer]>,
 }
 
 /// Containers as far as we read them, and as they came.
@@ -131,6 +135,15 @@ struct Claim {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct EphemeralContainer {
+    #[serde(deserialize_with = "or_empty")]
+    name: Text,
+    #[serde(deserialize_with = "or_empty")]
+    env: Vec<pod::EnvVar>,
+}
+
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct EnvVar {
     #[serde(deserialize_with = "or_empty")]
@@ -171,6 +184,12 @@ struct ResizePolicy {
     resource_name: Text,
     #[serde(deserialize_with = "or_empty")]
     restart_policy: Text,
+}
+
+/// Of the ports only those that have a name.
+pub(super) fn named<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[NamedPort]>, D::Error> {
+    let ports: Vec<NamedPort> = or_empty(from)?;
+    Ok(ports.into_iter().filter(|port| !port.name.is_empty()).collect())
 }
 
 /// Of the resize policies only those that restart the container.
@@ -214,7 +233,21 @@ impl From<PodSpec> for pod::PodSpec {
             template: template.into(),
             required_nodes: RequiredNodes(required.node_selector_terms).into(),
             claims: wire.volumes.into_iter().filter_map(claim).collect(),
+            ephemeral_containers: EphemeralContainers(wire.ephemeral_containers).into(),
             whole_containers: crate::raw::AnyJson::default(),
+        }
+    }
+}
+
+impl From<EphemeralContainer> for pod::EphemeralContainer {
+    fn from(wire: EphemeralContainer) -> Self {
+        let marker = wire
+            .env
+            .into_iter()
+            .find(|variable| variable.name == env::EPHEMERAL_JOB_ID);
+        Self {
+            name: wire.name,
+            job: marker.map(|variable| variable.value).unwrap_or_default(),
         }
     }
 }

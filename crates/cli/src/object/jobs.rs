@@ -31,6 +31,30 @@ pub(super) fn broadcastjob(job: &Value) -> Vec<String> {
     sentences
 }
 
+pub(super) fn ephemeraljob_summary(job: &Value) -> String {
+    let count = |name: &str| number(job, &format!("/status/{name}"));
+    let phase = job
+        .pointer("/status/phase")
+        .and_then(Value::as_str)
+        .unwrap_or("pending");
+    format!(
+        "{phase}, {} Pods, {} running, {} waiting, {} succeeded, {} failed",
+        count("match"),
+        count("running"),
+        count("waiting"),
+        count("succeeded"),
+        count("failed"),
+    )
+}
+
+pub(super) fn ephemeraljob(job: &Value) -> Vec<String> {
+    if is_set(job, "/spec/paused") {
+        vec!["It is paused: no further Pod gets containers.".to_owned()]
+    } else {
+        Vec::new()
+    }
+}
+
 pub(super) fn advancedcronjob_summary(job: &Value) -> String {
     let active = job.pointer("/status/active").and_then(Value::as_array);
     let last = job.pointer("/status/lastScheduleTime").and_then(Value::as_str);
@@ -72,6 +96,16 @@ mod tests {
                 "1 nodes have not had their Pod yet."
             ]
         );
+    }
+
+    #[test]
+    fn given_an_ephemeraljob_then_its_pods_are_told() {
+        let status = json!({"phase": "Paused", "match": 5, "running": 1, "waiting": 1, "succeeded": 2, "failed": 1});
+        let job = json!({"spec": {"paused": true}, "status": status});
+        let summary = "Paused, 5 Pods, 1 running, 1 waiting, 2 succeeded, 1 failed";
+        assert_eq!(ephemeraljob_summary(&job), summary);
+        assert_eq!(ephemeraljob(&job), ["It is paused: no further Pod gets containers."]);
+        assert!(ephemeraljob(&json!({})).is_empty());
     }
 
     #[test]

@@ -2,9 +2,7 @@
 //!
 //! `FailedCreate` is a condition, too, while the API server refuses Pods of the job; it says why and goes when Pods can be made.
 
-use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kruise_api::broadcastjob::{BroadcastJobPhase, BroadcastJobStatus};
 use kruise_api::names::condition::broadcast_job as condition;
 
@@ -13,9 +11,6 @@ use super::counts::Counts;
 use crate::plan::{Chain, Event, OnFailure, Pace, Phase, Plan, Step, Write};
 use crate::shared::conditions::{of_job, to_second};
 use crate::shared::status;
-
-/// The shortest time between two writes of the counts.
-const PACE: SignedDuration = SignedDuration::from_secs(1);
 
 /// The status of a job, on its way to what it will be.
 pub(super) struct Progress<'a> {
@@ -112,11 +107,7 @@ impl<'a> Progress<'a> {
             return;
         };
         let last = self.observed.last_written.filter(|_| self.is_only_counts());
-        let next = last.and_then(|last| last.checked_add(PACE).ok());
-        match next.filter(|next| *next > self.now) {
-            Some(next) => plan.wake(Duration::try_from(next.duration_since(self.now)).unwrap_or_default()),
-            None => plan.status = Some(write),
-        }
+        status::write_in_turn(write, last, self.now, plan);
     }
 
     /// Writes it before everything else, and tells about it.

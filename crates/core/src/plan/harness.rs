@@ -168,6 +168,9 @@ impl Cluster {
                 self.check(object.resource, &object.name, preconditions)?;
                 let patch = patch.clone();
                 let subresource = *subresource;
+                if subresource == Some(Subresource::EphemeralContainers) {
+                    self.check_ephemeral(&object.name, &patch)?;
+                }
                 self.edit(object.resource, &object.name, |object| {
                     apply_patch(object, subresource, &patch);
                 });
@@ -234,6 +237,24 @@ impl Cluster {
             Ok(())
         } else {
             Err((FailureClass::Conflict, format!("{name} has been modified")))
+        }
+    }
+
+    /// Ephemeral containers that are there stay as they are, and others have names of their own.
+    fn check_ephemeral(&self, pod: &str, patch: &Patch) -> Result<(), Refusal> {
+        let list = |pod: &Value, field: &str| pod["spec"][field].as_array().cloned().unwrap_or_default();
+        let pod = self.get(Pod::RESOURCE, pod).unwrap();
+        let names = |field: &str| -> Vec<Value> { list(pod, field).iter().map(|each| each["name"].clone()).collect() };
+        let taken = [
+            names("containers"),
+            names("initContainers"),
+            names("ephemeralContainers"),
+        ]
+        .concat();
+        let new = list(patch.document(), "ephemeralContainers");
+        match new.iter().find(|container| taken.contains(&container["name"])) {
+            Some(container) => Err((FailureClass::Permanent, format!("{} is taken", container["name"]))),
+            None => Ok(()),
         }
     }
 
@@ -426,7 +447,7 @@ fn apply_patch(object: &mut Value, subresource: Option<Subresource>, patch: &Pat
     let allowed: &[&str] = match subresource {
         None => &["metadata", "spec", "revision"],
         Some(Subresource::Status) => &["metadata", "status"],
-        Some(Subresource::Resize) => &["spec"],
+        Some(Subresource::Resize | Subresource::EphemeralContainers) => &["spec"],
         Some(other) => panic!("the model has no {other}"),
     };
     for key in patch.document().as_object().unwrap().keys() {
@@ -468,7 +489,7 @@ fn merge(object: &mut Value, patch: &Value, strategic: bool) {
 fn merge_list(list: &mut Value, name: &str, items: &[Value]) {
     let key = match name {
         "conditions" => Some("type"),
-        "containers" => Some("name"),
+        "containers" | "ephemeralContainers" | "env" => Some("name"),
         "ownerReferences" => Some("uid"),
         "finalizers" => None,
         other => panic!("the model does not know how to merge {other}"),

@@ -2,7 +2,7 @@
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
 //! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), of jobs ([`Jobs`]), of copies
-//! ([`Distribution`]), of what is remembered of Pods ([`Topology`]), and of spreads ([`Spreads`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ([`Distribution`]), of what is remembered of Pods ([`Topology`]), of probes ([`Probes`]), and of spreads ([`Spreads`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) with their
 //! ordinals ([`Ordinals`]) and claims ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
@@ -18,6 +18,7 @@ mod jobs;
 mod nodes;
 mod ordinals;
 mod pods;
+mod probes;
 mod rollout;
 mod spreads;
 mod topology;
@@ -35,6 +36,7 @@ pub use jobs::Jobs;
 pub use nodes::Nodes;
 pub use ordinals::{OrdinalState, Ordinals};
 pub use pods::{Hook, Pods};
+pub use probes::Probes;
 pub use rollout::Rollout;
 pub use spreads::Spreads;
 pub use topology::Topology;
@@ -65,6 +67,8 @@ pub enum Why {
     Distribution(Distribution),
     /// What a PersistentPodState does not remember.
     Topology(Topology),
+    /// What holds back probes.
+    Probes(Probes),
     /// What keeps Pods out of their subsets.
     Spreads(Spreads),
 }
@@ -83,6 +87,7 @@ impl fmt::Display for Why {
             Self::Jobs(why) => fmt::Display::fmt(why, f),
             Self::Distribution(why) => fmt::Display::fmt(why, f),
             Self::Topology(why) => fmt::Display::fmt(why, f),
+            Self::Probes(why) => fmt::Display::fmt(why, f),
             Self::Spreads(why) => fmt::Display::fmt(why, f),
         }
     }
@@ -151,6 +156,12 @@ impl From<Distribution> for Why {
 impl From<Topology> for Why {
     fn from(why: Topology) -> Self {
         Self::Topology(why)
+    }
+}
+
+impl From<Probes> for Why {
+    fn from(why: Probes) -> Self {
+        Self::Probes(why)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What steps can see of the cluster.
 
 use super::persistent_states::PersistentPodStates;
+use super::probes::ProbeMarkers;
 use super::related_budget::Budgets;
 use super::sidecars::SidecarSets;
 use super::workload_spread::WorkloadSpreads;
@@ -9,6 +10,7 @@ use crate::shared::workload::WorkloadRef;
 use kruise_api::configuration::CustomWorkload;
 use kruise_api::namespace::Namespace;
 use kruise_api::persistentpodstate::v1beta1::PersistentPodState;
+use kruise_api::podprobemarker::v1alpha1::PodProbeMarker;
 use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
@@ -17,9 +19,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The cluster, for reading: what each step wants to know.
-pub trait View: SidecarSets + Budgets + PersistentPodStates + WorkloadSpreads + Sync {}
+pub trait View: SidecarSets + Budgets + PersistentPodStates + ProbeMarkers + WorkloadSpreads + Sync {}
 
-impl<V: SidecarSets + Budgets + PersistentPodStates + WorkloadSpreads + Sync> View for V {}
+impl<V: SidecarSets + Budgets + PersistentPodStates + ProbeMarkers + WorkloadSpreads + Sync> View for V {}
 
 /// What is not known yet and has to be read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,12 @@ impl PersistentPodStates for Empty {
 
     fn listed_workloads(&self) -> Result<Result<Vec<CustomWorkload>, String>, Missing> {
         Ok(Ok(Vec::new()))
+    }
+}
+
+impl ProbeMarkers for Empty {
+    fn probe_markers(&self, _: &str) -> Result<Vec<Arc<PodProbeMarker>>, Missing> {
+        Ok(Vec::new())
     }
 }
 

@@ -1,5 +1,9 @@
-//! Writing a status: only when it says something new, and then as a patch of what changed.
+//! Writing a status: only when it says something new, and then as a patch of what changed. Mere progress is written at most once a second: an object of thousands of parts
+//! must not cost a write for each.
 
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 use kruise_api::kind::Kind;
 use kruise_api::merge_patch;
 use kruise_api::meta::Object;
@@ -7,7 +11,10 @@ use kruise_api::resource::{Preconditions, Subresource};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::plan::{Action, Patch, Target};
+use crate::plan::{Action, Patch, Plan, Target};
+
+/// The shortest time between two writes of mere progress.
+const PACE: SignedDuration = SignedDuration::from_secs(1);
 
 /// Returns the write that brings the stored status to this one; none when they are the same. A status that is not there yet is written whole:
 /// fields that are zero are required.
@@ -22,4 +29,13 @@ pub fn patch<K: Kind + Object, S: Serialize>(object: &K, old: Option<&S>, new: &
         patch: Patch::Merge(json!({ "status": changes })),
         preconditions: Preconditions::unchanged(object),
     })
+}
+
+/// Has a status written after everything else, or the object looked at again when its turn comes. `last` is when mere progress was last written; nothing for what cannot wait.
+pub fn write_in_turn(write: Action, last: Option<Timestamp>, now: Timestamp, plan: &mut Plan) {
+    let next = last.and_then(|last| last.checked_add(PACE).ok());
+    match next.filter(|next| *next > now) {
+        Some(next) => plan.wake(Duration::try_from(next.duration_since(now)).unwrap_or_default()),
+        None => plan.status = Some(write),
+    }
 }

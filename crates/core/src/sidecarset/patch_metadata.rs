@@ -9,14 +9,28 @@ use std::collections::BTreeMap;
 use kruise_api::merge_patch;
 use kruise_api::sidecarset::{PatchPodMetadata, PatchPolicy};
 use serde_json::Value;
+use thiserror::Error;
 
 use crate::shared::go_json;
 
+/// What cannot be merged.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("annotation {key}: {reason}")]
+pub struct Fault {
+    /// Key of the annotation.
+    pub key: String,
+    /// Why.
+    pub reason: String,
+}
+
 /// Returns the annotations that change; `present` are those of the Pod.
+///
+/// # Errors
+/// When something is to be merged that is not JSON.
 pub fn changes(
     patches: &[PatchPodMetadata],
     present: &BTreeMap<String, String>,
-) -> Result<BTreeMap<String, String>, String> {
+) -> Result<BTreeMap<String, String>, Fault> {
     let mut changed: BTreeMap<String, String> = BTreeMap::new();
     for patch in patches {
         for (key, value) in &patch.annotations {
@@ -24,9 +38,10 @@ pub fn changes(
             let after = match (&patch.patch_policy, before) {
                 (PatchPolicy::Overwrite, _) | (_, None) => value.clone(),
                 (PatchPolicy::MergePatchJson, Some(before)) if before.is_empty() => value.clone(),
-                (PatchPolicy::MergePatchJson, Some(before)) => {
-                    merged(before, value).map_err(|error| format!("annotation {key}: {error}"))?
-                }
+                (PatchPolicy::MergePatchJson, Some(before)) => merged(before, value).map_err(|reason| Fault {
+                    key: key.clone(),
+                    reason,
+                })?,
                 (_, Some(_)) => continue,
             };
             if before != Some(&after) {
@@ -62,7 +77,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn patched(policy: &str, before: Option<&str>, value: &str) -> Result<Option<String>, String> {
+    fn patched(policy: &str, before: Option<&str>, value: &str) -> Result<Option<String>, Fault> {
         let patches: Vec<PatchPodMetadata> =
             serde_json::from_value(json!([{"annotations": {"k": value}, "patchPolicy": policy}])).unwrap();
         let present = before.map(|before| ("k".to_owned(), before.to_owned()));

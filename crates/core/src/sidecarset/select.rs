@@ -303,10 +303,12 @@ pub fn gets_named_revision<'a>(set: &SidecarSet, label: impl Fn(&str) -> Option<
     let Some(Amount::Percent(share)) = share else {
         return false;
     };
-    // In thousandths of a percent.
-    let drawn = i32::try_from(chance % 100_000).unwrap_or_default();
+    let drawn = i32::try_from(chance % CHANCES).unwrap_or_default();
     drawn < share.ceil_of(100_000)
 }
+
+/// How many chances differ: a share counts in thousandths of a percent.
+pub const CHANCES: u64 = 100_000;
 
 #[cfg(test)]
 mod tests;

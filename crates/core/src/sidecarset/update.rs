@@ -306,7 +306,8 @@ fn metadata(snapshot: &Snapshot<'_>, member: &Member<'_>) -> Result<PodChange, S
         }
         None => std::collections::BTreeMap::new(),
     };
-    for (key, value) in patch_metadata::changes(patches, &present)? {
+    let changed = patch_metadata::changes(patches, &present).map_err(|fault| fault.to_string())?;
+    for (key, value) in changed {
         change.set_annotation(&key, value);
     }
     Ok(change)

@@ -39,6 +39,19 @@ pub(super) fn explain(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     }
 }
 
+/// Tells of claims that could not be made bigger. Returns why the update does not go on for them, if so.
+pub(super) fn failed_claims(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
+    let mut failure = None;
+    for (ordinal, why) in snapshot.claims.failed_to_grow(snapshot.replicas.keys().copied()) {
+        let set = &snapshot.owner.name;
+        let text = format!("resize Claims for Pod {set}-{ordinal} in StatefulSet {set} failed error: {why}");
+        plan.events.push(Event::warning(event::FAILED_RESIZE, text));
+        failure.get_or_insert_with(|| why.to_string());
+        plan.because(why);
+    }
+    failure
+}
+
 fn is_waited_for(snapshot: &Snapshot<'_>, pod: &OrdinalPod<'_>) -> bool {
     pod.is_terminating() && !is_lost(snapshot, pod)
 }

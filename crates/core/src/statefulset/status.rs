@@ -2,8 +2,9 @@
 //!
 //! - `replicas` are all Pods of the set, wanted or not, ended and terminating ones too.
 //! - *Ready* looks at the Pod's own conditions only; *available* also asks for `minReadySeconds` and for no lifecycle hook in between.
-//! - `currentReplicas` and `updatedReplicas` leave out Pods on their way out.
-//! - `currentRevision` becomes `updateRevision` when all Pods are updated and ready, or none are wanted; with `OnDelete` never.
+//! - `currentReplicas` and `updatedReplicas` leave out Pods on their way out. A Pod that waits for the hook before its update is neither: it no longer counts as current.
+//! - `currentRevision` becomes `updateRevision` when all wanted Pods are there, updated and ready, or none are wanted; with `OnDelete` never. While one is missing,
+//!   the partition still has to know at which revision it comes back.
 //! - `volumeClaims` say how far the claims of wanted Pods follow their templates.
 //! - `FailedCreatePod` and `FailedUpdatePod` are there as long as something fails, with the reason for it in the message.
 //!
@@ -19,6 +20,7 @@ use super::counts::is_rolling;
 use super::snapshot::{OrdinalPod, Snapshot};
 use crate::plan::{Action, Failure, Phase};
 use crate::shared::conditions::{StatusCondition as _, to_second};
+use crate::shared::lifecycle::{self, State};
 use crate::shared::{availability, revision, selector, status};
 
 /// Why Pods cannot be created or updated, as far as this round knows.
@@ -42,6 +44,7 @@ fn new_status(snapshot: &Snapshot<'_>, failures: &Failures) -> StatefulSetStatus
     let count = |of: &dyn Fn(&OrdinalPod<'_>) -> bool| snapshot.all_pods().filter(|pod| of(pod)).count() as i32;
     let (current, update) = (snapshot.revisions.current.name(), snapshot.revisions.update.name());
     let is_at = |pod: &OrdinalPod<'_>, name: &str| !pod.is_terminating() && revision::of_pod(pod.pod()) == name;
+    let is_leaving = |pod: &OrdinalPod<'_>| current != update && lifecycle::state(pod.pod()) == State::PreparingUpdate;
     let is_ready = |pod: &OrdinalPod<'_>| availability::is_ready(pod.pod());
     let is_available = |pod: &OrdinalPod<'_>| pod.member.is_available();
     let ordinals: Vec<i32> = snapshot.replicas.keys().copied().collect();
@@ -51,7 +54,7 @@ fn new_status(snapshot: &Snapshot<'_>, failures: &Failures) -> StatefulSetStatus
         replicas: count(&|_| true),
         ready_replicas: count(&is_ready),
         available_replicas: count(&is_available),
-        current_replicas: count(&|pod| is_at(pod, current)),
+        current_replicas: count(&|pod| is_at(pod, current) && !is_leaving(pod)),
         updated_replicas: count(&|pod| is_at(pod, update)),
         updated_ready_replicas: count(&|pod| is_at(pod, update) && is_ready(pod)),
         updated_available_replicas: count(&|pod| is_at(pod, update) && is_available(pod)),
@@ -63,9 +66,7 @@ fn new_status(snapshot: &Snapshot<'_>, failures: &Failures) -> StatefulSetStatus
         volume_claims: snapshot.claims.status(&ordinals),
     };
     let is_complete = new.updated_replicas == new.replicas && new.replicas == new.ready_replicas;
-    // While Pods are still to come, the partition decides at which revision they begin.
-    let is_complete = is_complete && (new.replicas > 0 || snapshot.ordinals.count() == 0);
-    if is_rolling(&set.spec) && is_complete {
+    if is_rolling(&set.spec) && is_complete && snapshot.missing() == 0 {
         new.current_replicas = new.updated_replicas;
         new.current_revision.clone_from(&new.update_revision);
     }

@@ -2,6 +2,7 @@
 
 mod ownership;
 mod properties;
+mod takeover;
 mod update;
 
 use kruise_api::gates::Gate;

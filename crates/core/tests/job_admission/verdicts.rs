@@ -1,6 +1,6 @@
 //! Verdicts: the same are allowed and refused, for the same reasons.
 
-use kruise_core::{advancedcronjob, broadcastjob};
+use kruise_core::{advancedcronjob, broadcastjob, ephemeraljob};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -93,4 +93,14 @@ fn given_schedules_that_users_sent_then_the_same_is_refused_for_the_same_reason(
         refusal::<advancedcronjob::Submitted>(&case.object, case.old.as_ref(), &env)
     });
     assert_eq!(compared, 100);
+}
+
+#[test]
+fn given_ephemeral_jobs_that_users_sent_then_the_same_is_refused_for_the_same_reason() {
+    let text = include_str!("../../fixtures/jobs/ephemeraljob-verdicts.json");
+    let compared = compare(text, |case| {
+        let env = env(&case.version, case.old.is_some());
+        refusal::<ephemeraljob::Submitted>(&case.object, case.old.as_ref(), &env)
+    });
+    assert_eq!(compared, 41);
 }

@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use kruise_api::gates::Gates;
 use kruise_api::namespace::Namespace;
+use kruise_api::podprobemarker::v1alpha1::PodProbeMarker;
 use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use kruise_core::json_patch;
-use kruise_core::pod::{self, Budgets, Env, Missing, SidecarSets};
+use kruise_core::pod::{self, Budgets, Env, Missing, ProbeMarkers, SidecarSets};
 use kruise_core::shared::workload::WorkloadRef;
 use kruise_core::sidecarset::default::default;
 use serde::Deserialize;
@@ -52,6 +53,12 @@ impl Budgets for All {
 
     fn workload_of(&self, _: &str, owner: WorkloadRef) -> WorkloadRef {
         owner
+    }
+}
+
+impl ProbeMarkers for All {
+    fn probe_markers(&self, _: &str) -> Result<Vec<Arc<PodProbeMarker>>, Missing> {
+        Ok(Vec::new())
     }
 }
 

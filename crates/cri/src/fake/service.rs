@@ -40,6 +40,34 @@ impl Drop for Pulling {
     }
 }
 
+/// A command under way.
+struct Executing {
+    world: Arc<Mutex<World>>,
+    about: String,
+}
+
+impl Executing {
+    fn new(world: &Arc<Mutex<World>>, about: &str) -> Self {
+        let mut now = world.lock();
+        let count = now.executing.entry(about.to_owned()).or_default();
+        *count += 1;
+        let count = *count;
+        now.most_at_once = now.most_at_once.max(count);
+        Self {
+            world: world.clone(),
+            about: about.to_owned(),
+        }
+    }
+}
+
+impl Drop for Executing {
+    fn drop(&mut self) {
+        if let Some(count) = self.world.lock().executing.get_mut(&self.about) {
+            *count -= 1;
+        }
+    }
+}
+
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Service {
@@ -187,16 +215,22 @@ impl RuntimeService for Service {
 
     async fn exec_sync(&self, request: Request<wire::ExecSyncRequest>) -> Answer<wire::ExecSyncResponse> {
         let request = request.into_inner();
+        let about = format!("{}: {}", request.container_id, request.cmd.join(" "));
         let note = Called {
             timeout: request.timeout,
-            ..called(
-                "ExecSync",
-                &format!("{}: {}", request.container_id, request.cmd.join(" ")),
-            )
+            ..called("ExecSync", &about)
         };
+        let _executing = Executing::new(&self.0, &about);
         let mut under_way = self.begin(note).await?;
         under_way.ended = true;
         let world = self.0.lock();
+        let mut containers = world.containers.iter();
+        if !containers.any(|container| container.id == request.container_id && container.running) {
+            return Err(Status::unknown("failed to exec in container: it is not running"));
+        }
+        if request.cmd.first().is_some_and(|first| world.missing.contains(first)) {
+            return Err(Status::unknown("failed to exec in container: no such file"));
+        }
         let ended = request.cmd.first().and_then(|first| world.commands.get(first)).cloned();
         let ended = ended.unwrap_or_default();
         Ok(Response::new(wire::ExecSyncResponse {

@@ -1,6 +1,6 @@
 //! What the fake runtime knows.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Ends;
 use crate::runtime::{Credentials, Executed};
@@ -21,12 +21,18 @@ pub struct World {
     pub containers: Vec<FakeContainer>,
     /// What commands print, by their first word; any other succeeds and prints nothing.
     pub commands: BTreeMap<String, Executed>,
+    /// Commands that no container has, by their first word.
+    pub missing: BTreeSet<String>,
     /// Whether stopped containers come back.
     pub kubelet: bool,
     /// Address of all Pods.
     pub pod_address: String,
     /// Pulls under way, and the most that ever were.
     pub pulling: (usize, usize),
+    /// Commands under way, by container and words.
+    pub executing: BTreeMap<String, usize>,
+    /// The most that one command ever was under way in one container.
+    pub most_at_once: usize,
     /// Everything that was asked.
     pub calls: Vec<Called>,
     pub(super) script: BTreeMap<String, VecDeque<Ends>>,
@@ -86,9 +92,12 @@ impl Default for World {
             pods: BTreeMap::new(),
             containers: Vec::new(),
             commands: BTreeMap::new(),
+            missing: BTreeSet::new(),
             kubelet: true,
             pod_address: "127.0.0.1".to_owned(),
             pulling: (0, 0),
+            executing: BTreeMap::new(),
+            most_at_once: 0,
             calls: Vec::new(),
             script: BTreeMap::new(),
             made: 0,

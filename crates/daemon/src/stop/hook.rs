@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{ContainerPort, HTTPGetAction, LifecycleHandler}
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kruise_cri::{Error, Runtime};
 
-use super::http;
+use crate::http;
 
 /// The longest answer to a command, in bytes. Many may end at the same moment.
 const LONGEST_OUTPUT: usize = 64 << 10;
@@ -121,7 +121,7 @@ impl Hook {
                 if request.host.is_empty() {
                     return Err("the Pod has no address".to_owned());
                 }
-                let made = tokio::time::timeout(grace, http::make(&request)).await;
+                let made = tokio::time::timeout(grace, http::tell(&request)).await;
                 made.map_err(|_| format!("no answer within {grace:?}"))?
             }
             Self::Sleep(pause) => {

@@ -306,7 +306,7 @@ async fn install(client: &Client, versions: &[&str]) {
     for mut object in rendered(&[]) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let wanted = match object["kind"].as_str().unwrap_or_default() {
-            "CustomResourceDefinition" => ["nodeimages.", "containerrecreaterequests."]
+            "CustomResourceDefinition" => ["nodeimages.", "containerrecreaterequests.", "nodepodprobes."]
                 .iter()
                 .any(|plural| name.starts_with(plural)),
             "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => name.starts_with("kruise-daemon-"),

@@ -4,8 +4,8 @@ use super::{Platform, watched::Watched};
 use crate::Settings;
 use kruise_admission::SETS_BY_POD;
 use kruise_api::{
-    gates::Gate, namespace::Namespace, pod::Pod, revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
-    workloadspread::v1beta1::WorkloadSpread,
+    gates::Gate, namespace::Namespace, pod::Pod, podprobemarker::v1alpha1::PodProbeMarker,
+    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet, workloadspread::v1beta1::WorkloadSpread,
 };
 use kruise_core::sidecarset::{records, select};
 use kruise_runtime::cache::{Index, Kind};
@@ -39,6 +39,10 @@ impl Platform {
             self.store::<SidecarSet>();
             self.store::<Namespace>();
             self.store::<ControllerRevision>();
+            let carried = [Gate::EnablePodProbeMarkerOnServerless, Gate::PodProbeMarkerGate];
+            if carried.into_iter().all(|gate| self.settings.gates.enabled(gate)) {
+                self.store::<PodProbeMarker>();
+            }
         }
         if self.settings.gates.enabled(Gate::WorkloadSpread) {
             self.store::<WorkloadSpread>();

@@ -29,7 +29,13 @@ pub(super) enum Kinds {
     Older,
 }
 
-const FEW: [&str; 4] = ["clonesets", "podunavailablebudgets", "sidecarsets", "statefulsets"];
+const FEW: [&str; 5] = [
+    "clonesets",
+    "daemonsets",
+    "podunavailablebudgets",
+    "sidecarsets",
+    "statefulsets",
+];
 
 /// Namespaces carry it that webhooks reach; its value is the namespace of their manager.
 pub(super) const REACHED: &str = "tests.kruise.io/manager";

@@ -21,15 +21,25 @@ pub(super) struct Controllers {
 impl Controllers {
     /// They write through these faults. Events are not told: they are writes too, and come at no certain time.
     pub(super) async fn start(namespace: &str, faults: &Faults) -> Self {
-        Self::start_with(namespace, faults, &[]).await
+        Self::start_from(namespace, None, faults, &[]).await
     }
 
     /// With more flags; an empty namespace means all.
     pub(super) async fn start_with(namespace: &str, faults: &Faults, more: &[&str]) -> Self {
+        Self::start_from(namespace, None, faults, more).await
+    }
+
+    /// The same, and what a manager keeps for itself is in that namespace, too.
+    pub(super) async fn start_around(namespace: &str, faults: &Faults) -> Self {
+        Self::start_from(namespace, Some(namespace.to_owned()), faults, &[]).await
+    }
+
+    async fn start_from(namespace: &str, system: Option<String>, faults: &Faults, more: &[&str]) -> Self {
         let own = ["manager".to_owned(), format!("--namespace={namespace}")];
         let more = more.iter().map(|flag| (*flag).to_owned());
         let flags = parse(own.into_iter().chain(more)).unwrap();
-        let settings = Arc::new(Settings::read(flags, |_| None).unwrap());
+        let variable = |name: &str| system.clone().filter(|_| name == "POD_NAMESPACE");
+        let settings = Arc::new(Settings::read(flags, variable).unwrap());
         let client = faults.client_of(config(&cluster::kubeconfig()).await);
         let registry = Registry::new();
         let writes = WriterMetrics::new(&registry).unwrap();

@@ -1,7 +1,7 @@
-//! CloneSets behave as the original did when it was recorded.
+//! CloneSets and StatefulSets behave as the original did when it was recorded.
 //!
 //! [`replay`] does what the user did in a recording, step by step, and compares what became of the objects. [`takeover`] starts our manager on objects that the
-//! original left behind.
+//! original left behind: CloneSets, StatefulSets and DaemonSets.
 //!
 //! # What is compared
 //!
@@ -19,6 +19,7 @@
 //! | ids of images | belong to a registry | the name of the image |
 //! | what kubelet, scheduler and volume controller write: phases, nodes, their conditions, container statuses | theirs | left out. Only a `Ready` that the controller itself took away counts, as `unready` |
 //! | what the daemon writes | theirs | left out; a stand-in writes it |
+//! | events of a StatefulSet after many others | the original merges them and leaves some out | the steps before have all |
 //! | the pull policy of an ImagePullJob | a default of its own webhook | left out |
 //! | the end of all, when the user deletes a set | garbage collection | left out; owners of all objects are compared |
 //! | intermediate counts of a status | depend on when a kubelet reported | the status at the end of a step is compared |

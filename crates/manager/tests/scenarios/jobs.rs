@@ -4,6 +4,8 @@ mod broadcast;
 mod broadcast_bad_input;
 mod broadcast_end;
 mod cron;
+mod ephemeral;
+mod ephemeral_bad_input;
 mod examples;
 
 use kruise_testkit::{
@@ -21,6 +23,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         broadcast_bad_input::all(),
         broadcast_end::all(),
         cron::all(),
+        ephemeral::all(),
+        ephemeral_bad_input::all(),
         examples::all(),
     ]
     .into_iter()
@@ -56,12 +60,18 @@ fn broadcast(stage: &Stage, script: &Value, spec: &Value) -> Value {
     full
 }
 
+/// The version in which a kind is spoken to.
+fn version(kind: &str) -> &'static str {
+    if kind == "EphemeralJob" { "v1alpha1" } else { "v1beta1" }
+}
+
 async fn try_create(stage: &Stage, kind: &str, name: &str, spec: &Value) -> kube::Result<DynamicObject> {
-    let object =
-        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let version = version(kind);
+    let api_version = format!("apps.kruise.io/{version}");
+    let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
     let object: DynamicObject = serde_json::from_value(object).unwrap();
     stage
-        .objects("v1beta1", kind)
+        .objects(version, kind)
         .create(&PostParams::default(), &object)
         .await
 }
@@ -72,7 +82,7 @@ async fn create(stage: &Stage, kind: &str, name: &str, spec: &Value) -> DynamicO
 
 /// Waits until fields of an object's status are as said.
 async fn status(stage: &Stage, kind: &str, name: &str, expected: &Value) -> Value {
-    let objects = stage.objects("v1beta1", kind);
+    let objects = stage.objects(version(kind), kind);
     eventually(PATIENCE, "the status is as expected", || async {
         let status = objects.get(name).await?.data["status"].clone();
         let fields = expected.as_object().unwrap();
@@ -86,7 +96,7 @@ async fn status(stage: &Stage, kind: &str, name: &str, expected: &Value) -> Valu
 }
 
 async fn gone(stage: &Stage, kind: &str, name: &str) {
-    let objects = stage.objects("v1beta1", kind);
+    let objects = stage.objects(version(kind), kind);
     eventually(PATIENCE, "the object is gone", || async {
         match objects.get_opt(name).await? {
             None => Ok(()),

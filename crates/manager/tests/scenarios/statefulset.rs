@@ -2,8 +2,11 @@
 
 mod admission;
 mod claims;
+mod growth;
 mod lifecycle;
 mod ordinals;
+mod parity;
+mod trouble;
 mod update;
 
 use std::collections::BTreeMap;
@@ -19,8 +22,11 @@ pub(crate) fn all() -> Vec<Scenario> {
     [
         admission::all(),
         claims::all(),
+        growth::all(),
         lifecycle::all(),
         ordinals::all(),
+        parity::all(),
+        trouble::all(),
         update::all(),
     ]
     .into_iter()
@@ -54,6 +60,18 @@ fn image(pod: &Pod) -> &str {
 fn state(pod: &Pod) -> &str {
     let state = pod.labels().get("lifecycle.apps.kruise.io/state");
     state.map(String::as_str).unwrap_or_default()
+}
+
+/// The time at which a condition of a Pod got the status that it has, if that is `True`.
+fn true_since(pod: &Pod, kind: &str) -> Option<jiff::Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|condition| condition.type_ == kind)?;
+    let since = found.last_transition_time.as_ref().filter(|_| found.status == "True");
+    since.map(|since| since.0)
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    true_since(pod, "Ready").is_some()
 }
 
 /// The ordinals of Pods.

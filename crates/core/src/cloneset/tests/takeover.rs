@@ -1,26 +1,16 @@
 //! Objects that the original made: at every state at which another manager may take over, nothing is left to write.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::SignedDuration;
 use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_api::kind::Kind as _;
 use kruise_api::meta::PartialObject;
 use kruise_api::revision::ControllerRevision;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::super::fixtures::env;
-use super::super::world::read;
 use super::super::{Observed, plan};
 use crate::plan::Env;
-
-macro_rules! recordings {
-    ($($name:literal),+ $(,)?) => {
-        [$(($name, include_str!(concat!("../../../tests/fixtures/takeover/", $name, ".jsonl")))),+]
-    };
-}
+use crate::shared::takeover::{State, recordings, states};
 
 /// In place and recreated, with and without claims, written by clients of both versions, and two with lifecycle hooks.
 const RECORDINGS: [(&str, &str); 10] = recordings![
@@ -36,61 +26,20 @@ const RECORDINGS: [(&str, &str); 10] = recordings![
     "17-cloneset-preparing-delete",
 ];
 
-/// One state of a recording: its name, what is there, and when.
-struct State {
-    name: String,
-    objects: BTreeMap<String, Value>,
-    env: Env,
+fn env_of(state: &State) -> Env {
+    Env {
+        now: state.now,
+        ..env()
+    }
 }
 
-fn states(lines: &str) -> Vec<State> {
-    let mut states: Vec<State> = Vec::new();
-    for line in lines.lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
-        if let Some(name) = line.get("state") {
-            let mut objects = states.last().map(|last| last.objects.clone()).unwrap_or_default();
-            for gone in line["gone"].as_array().unwrap() {
-                objects.remove(gone.as_str().unwrap());
-            }
-            let at: jiff::Timestamp = line["at"].as_str().unwrap().parse().unwrap();
-            let env = Env {
-                now: at + SignedDuration::from_secs(60),
-                ..env()
-            };
-            states.push(State {
-                name: name.as_str().unwrap().to_owned(),
-                objects,
-                env,
-            });
-        } else {
-            let key = format!(
-                "{}/{}",
-                line["kind"].as_str().unwrap(),
-                line["metadata"]["name"].as_str().unwrap()
-            );
-            states.last_mut().unwrap().objects.insert(key, line);
-        }
-    }
-    states
-}
-
-impl State {
-    fn all<T: DeserializeOwned>(&self, kind: &str) -> Vec<Arc<T>> {
-        self.objects
-            .values()
-            .filter(|object| object["kind"] == kind)
-            .map(read)
-            .collect()
-    }
-
-    fn observed(&self) -> Observed {
-        Observed {
-            set: self.all("CloneSet").remove(0),
-            pods: self.all("Pod"),
-            claims: self.all::<PartialObject>("PersistentVolumeClaim"),
-            revisions: self.all("ControllerRevision"),
-            ..Observed::default()
-        }
+fn observed(state: &State) -> Observed {
+    Observed {
+        set: state.all("CloneSet").remove(0),
+        pods: state.all("Pod"),
+        claims: state.all::<PartialObject>("PersistentVolumeClaim"),
+        revisions: state.all("ControllerRevision"),
+        ..Observed::default()
     }
 }
 
@@ -99,7 +48,7 @@ fn given_objects_of_the_original_then_nothing_is_written() {
     let mut count = 0;
     for (recording, lines) in RECORDINGS {
         for state in states(lines) {
-            let plan = plan(&state.observed(), &state.env);
+            let plan = plan(&observed(&state), &env_of(&state));
             let shown = serde_json::to_string_pretty(&plan).unwrap();
             assert!(
                 plan.is_idle() && plan.events.is_empty(),
@@ -120,11 +69,11 @@ fn given_the_next_step_of_the_user_then_the_plan_goes_where_the_original_went() 
         let [before, after] = &states[..2] else {
             panic!("{recording}")
         };
-        let mut observed = before.observed();
-        let wanted = after.observed();
-        let set = Arc::make_mut(&mut observed.set);
+        let mut now = observed(before);
+        let wanted = observed(after);
+        let set = Arc::make_mut(&mut now.set);
         set.spec = wanted.set.spec.clone();
-        let plan = plan(&observed, &before.env);
+        let plan = plan(&now, &env_of(before));
         let writes: Vec<_> = plan.writes().collect();
         // The revision that the original made, by name, and one Pod at a time, in place.
         assert_eq!(writes[0].object().resource, ControllerRevision::RESOURCE, "{recording}");

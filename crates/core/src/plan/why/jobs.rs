@@ -64,6 +64,43 @@ pub enum Jobs {
         /// The Pods.
         pods: PodNames,
     },
+    /// Containers run in Pods, and other Pods wait for their turn.
+    ContainersRunning {
+        /// Pods in which they run or are about to.
+        running: i32,
+        /// Pods that wait.
+        waiting: i32,
+        /// Pods in which they may run at the same time.
+        parallelism: i32,
+    },
+    /// There is no Pod for it.
+    NoPodChosen,
+    /// It asks for more Pods than there are.
+    TooFewPods {
+        /// Pods that there are.
+        matched: i32,
+        /// Pods that it asks for.
+        replicas: i32,
+    },
+    /// Pods have a container of one of these names from elsewhere.
+    NameTaken {
+        /// The names.
+        containers: Vec<String>,
+        /// The Pods.
+        pods: PodNames,
+    },
+    /// Containers cannot start.
+    CannotStart {
+        /// Why not, in one word.
+        cause: String,
+        /// The Pods.
+        pods: PodNames,
+    },
+    /// Containers failed.
+    ContainersFailed {
+        /// The Pods.
+        pods: PodNames,
+    },
 }
 
 impl fmt::Display for Jobs {
@@ -101,6 +138,29 @@ impl fmt::Display for Jobs {
             Self::FailedNotEnded { pods } => write!(
                 f,
                 "Restarted more often than restartLimit and counted as failed, but they have not ended: {pods}."
+            ),
+            Self::ContainersRunning {
+                running,
+                waiting,
+                parallelism,
+            } => write!(
+                f,
+                "Pods in which its containers run: {running}, Pods that wait for their turn: {waiting}; allowed at the same time: {parallelism}."
+            ),
+            Self::NoPodChosen => write!(f, "No Pod is chosen; it waits for one that its selector matches."),
+            Self::TooFewPods { matched, replicas } => write!(
+                f,
+                "It asks for {replicas} Pods and there are {matched}; without the others it never succeeds."
+            ),
+            Self::NameTaken { containers, pods } => write!(
+                f,
+                "Left out, because they have a container of one of its names ({}) from elsewhere: {pods}.",
+                containers.join(", ")
+            ),
+            Self::CannotStart { cause, pods } => write!(f, "Containers cannot start ({cause}) in {pods}."),
+            Self::ContainersFailed { pods } => write!(
+                f,
+                "Containers failed in {pods}; as long as they have not failed in every Pod the job goes on until its deadline."
             ),
         }
     }

@@ -1,4 +1,4 @@
-use super::super::{Budgets, Env, Missing, PersistentPodStates, PodError, SidecarSets, mutate};
+use super::super::{Budgets, Env, Missing, PersistentPodStates, PodError, ProbeMarkers, SidecarSets, mutate};
 use super::*;
 use crate::admission::ObjectRef;
 use crate::json_patch;
@@ -6,6 +6,7 @@ use kruise_api::configuration::GroupVersionKind;
 use kruise_api::gates::Gates;
 use kruise_api::namespace::Namespace;
 use kruise_api::persistentpodstate::v1beta1::PersistentPodState;
+use kruise_api::podprobemarker::v1alpha1::PodProbeMarker;
 use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::SidecarSet;
@@ -55,6 +56,12 @@ impl PersistentPodStates for Cluster {
 
     fn listed_workloads(&self) -> Result<Result<Vec<CustomWorkload>, String>, Missing> {
         Ok(Ok(Vec::new()))
+    }
+}
+
+impl ProbeMarkers for Cluster {
+    fn probe_markers(&self, _: &str) -> Result<Vec<Arc<PodProbeMarker>>, Missing> {
+        Ok(Vec::new())
     }
 }
 

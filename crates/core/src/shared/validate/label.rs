@@ -19,6 +19,9 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
     and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
+const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
+    alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
 /// What is wrong with the key of a label or annotation.
 pub fn key_faults(key: &str) -> Vec<String> {
     let (prefix, name) = match key.split_once('/') {
@@ -78,13 +81,27 @@ pub fn subdomain_faults(name: &str) -> Vec<String> {
     if name.len() > MOST_OF_SUBDOMAIN {
         faults.push(too_long(MOST_OF_SUBDOMAIN));
     }
-    let is_inner = |sign: u8| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == b'-';
-    let is_part =
-        |part: &str| part.bytes().all(is_inner) && !part.is_empty() && !part.starts_with('-') && !part.ends_with('-');
-    if !name.split('.').all(is_part) {
+    if !name.split('.').all(is_dns_label) {
         faults.push(SUBDOMAIN.to_owned());
     }
     faults
+}
+
+/// What is wrong with a name that has to be a DNS label, as those of containers have.
+pub fn dns_label_faults(name: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if name.len() > MOST {
+        faults.push(too_long(MOST));
+    }
+    if !is_dns_label(name) {
+        faults.push(DNS_LABEL.to_owned());
+    }
+    faults
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let is_inner = |sign: u8| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == b'-';
+    text.bytes().all(is_inner) && !text.is_empty() && !text.starts_with('-') && !text.ends_with('-')
 }
 
 fn too_long(most: usize) -> String {
@@ -156,6 +173,10 @@ mod tests {
         }
         for bad in ["", "A", "a..b", "a.", "-a", "a-", "a_b", "ä"] {
             assert_eq!(subdomain_faults(bad), [SUBDOMAIN], "{bad}");
+            assert_eq!(dns_label_faults(bad), [DNS_LABEL], "{bad}");
         }
+        assert!(dns_label_faults("a-9").is_empty());
+        assert_eq!(dns_label_faults("a.b"), [DNS_LABEL]);
+        assert_eq!(dns_label_faults(&"a".repeat(64)), ["must be no more than 63 bytes"]);
     }
 }

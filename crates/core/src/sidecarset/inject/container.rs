@@ -68,7 +68,8 @@ impl<'a> Sources<'a> {
     }
 }
 
-fn is_injected(container: &Value) -> bool {
+/// Whether a set put a container in.
+pub fn is_injected(container: &Value) -> bool {
     items(container, "env").any(|variable| {
         super::name_of(variable) == env::IS_INJECTED && variable.get("value").and_then(Value::as_str) == Some("true")
     })

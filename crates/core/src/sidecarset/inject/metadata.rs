@@ -7,10 +7,11 @@
 //! | `MergePatchJson` | merged into the JSON that is there (RFC 7386), written as it is where there is nothing |
 
 use super::InjectError;
-use crate::shared::go_json;
-use crate::shared::tree::{Object, child_or_new};
-use kruise_api::sidecarset::{PatchPodMetadata, PatchPolicy};
+use crate::shared::tree::child_or_new;
+use crate::sidecarset::patch_metadata::changes;
+use kruise_api::sidecarset::PatchPodMetadata;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Writes the annotations of a set to a Pod.
 ///
@@ -27,62 +28,17 @@ pub fn patch(pod: &mut Value, set: &str, patches: &[PatchPodMetadata]) -> Result
     else {
         return Ok(());
     };
-    for patch in patches {
-        for (key, value) in &patch.annotations {
-            write(annotations, key, value, &patch.patch_policy).map_err(|reason| InjectError::Metadata {
-                set: set.to_owned(),
-                key: key.clone(),
-                reason,
-            })?;
-        }
-    }
+    let keys = patches.iter().flat_map(|patch| patch.annotations.keys());
+    let present: BTreeMap<String, String> = keys
+        .filter_map(|key| Some((key.clone(), annotations.get(key)?.as_str()?.to_owned())))
+        .collect();
+    let changed = changes(patches, &present).map_err(|fault| InjectError::Metadata {
+        set: set.to_owned(),
+        key: fault.key,
+        reason: fault.reason,
+    })?;
+    annotations.extend(changed.into_iter().map(|(key, value)| (key, Value::String(value))));
     Ok(())
-}
-
-fn write(annotations: &mut Object, key: &str, value: &str, policy: &PatchPolicy) -> Result<(), String> {
-    let there = annotations.get(key).and_then(Value::as_str);
-    let new = match policy {
-        PatchPolicy::Overwrite => value.to_owned(),
-        PatchPolicy::MergePatchJson => match there {
-            None | Some("") => value.to_owned(),
-            Some(there) => merged(there, value)?,
-        },
-        _ if annotations.contains_key(key) => return Ok(()),
-        _ => value.to_owned(),
-    };
-    annotations.insert(key.to_owned(), Value::String(new));
-    Ok(())
-}
-
-fn merged(there: &str, patch: &str) -> Result<String, String> {
-    let mut target: Value =
-        serde_json::from_str(there).map_err(|error| format!("what the Pod has is not JSON: {error}"))?;
-    let patch: Value = serde_json::from_str(patch).map_err(|error| format!("the patch is not JSON: {error}"))?;
-    match patch {
-        Value::Object(patch) => merge(&mut target, patch),
-        Value::Array(_) => target = patch,
-        _ => return Err("the patch is neither an object nor a list".to_owned()),
-    }
-    Ok(go_json::to_string(&target))
-}
-
-/// RFC 7386. Nothing recurses deeper than the reader of JSON does.
-fn merge(target: &mut Value, patch: Object) {
-    if !target.is_object() {
-        *target = Value::Object(Object::new());
-    }
-    let Value::Object(fields) = target else { return };
-    for (key, value) in patch {
-        match value {
-            Value::Null => {
-                fields.remove(&key);
-            }
-            Value::Object(patch) => merge(fields.entry(key).or_insert(Value::Null), patch),
-            value => {
-                fields.insert(key, value);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::validate::label::key_faults;
 use crate::sidecarset::expression::{Number, Variable, evaluate};
 use crate::sidecarset::inject::container::label_or_annotation;
-use crate::sidecarset::inject::{is_native, resources};
+use crate::sidecarset::inject::{is_hot, is_native, resources};
 use kruise_api::sidecarset::container::{
     PodInjectPolicy, ResourcesPolicy, SharePolicyType, SidecarContainer, SourceContainerName,
 };
@@ -20,6 +20,9 @@ pub(super) fn validate(new: &SidecarSet, errors: &mut FieldErrors) {
             let at = Path::new("spec").child(list).index(index);
             if !is_init {
                 validate_policies(container, &at, errors);
+            }
+            if is_hot(container) && (!is_init || is_native(container)) {
+                validate_hot_upgrade(container, &at, errors);
             }
             validate_transfers(container, is_init, &at, errors);
             if let Some(policy) = &container.policy.resources_policy {
@@ -46,6 +49,14 @@ fn validate_policies(container: &SidecarContainer, at: &Path, errors: &mut Field
             other.to_string(),
             &["enabled", "disabled"],
         ));
+    }
+}
+
+fn validate_hot_upgrade(container: &SidecarContainer, at: &Path, errors: &mut FieldErrors) {
+    if container.policy.upgrade_strategy.hot_upgrade_empty_image.is_empty() {
+        let at = at.child("upgradeStrategy").child("hotUpgradeEmptyImage");
+        let detail = "the container that does not work needs an image; without one every Pod would be refused";
+        errors.push(FieldError::required(&at, detail));
     }
 }
 

@@ -21,6 +21,8 @@ use crate::shared::quantity;
 
 /// The condition of a claim whose volume has grown, and whose file system has not.
 const FILE_SYSTEM_RESIZE_PENDING: &str = "FileSystemResizePending";
+/// Conditions of a claim whose volume, or whose file system, could not be made bigger. Its storage tries again.
+const RESIZE_ERRORS: [&str; 2] = ["ControllerResizeError", "NodeResizeError"];
 const BOUND: &str = "Bound";
 
 /// A claim template, as far as claims are compared with it.
@@ -199,6 +201,24 @@ impl Claims<'_> {
             status
         };
         self.templates.iter().map(of_template).collect()
+    }
+
+    /// Returns the claims of these ordinals that could not be made bigger, each with what its storage says.
+    pub fn failed_to_grow(&self, ordinals: impl IntoIterator<Item = i32>) -> Vec<(i32, why::Claims)> {
+        let mut failed = Vec::new();
+        for ordinal in ordinals {
+            for (template, claim) in self.living(ordinal).filter(|_| self.expands) {
+                let error = RESIZE_ERRORS.into_iter().find_map(|error| claim.condition(error));
+                if let Some(error) = error.filter(|_| !template.is_ready(claim)) {
+                    let why = why::Claims::ClaimNotExpandable {
+                        claim: claim.metadata.name.to_string(),
+                        message: format!("its volume could not be made bigger: {}", error.message),
+                    };
+                    failed.push((ordinal, why));
+                }
+            }
+        }
+        failed
     }
 
     /// Returns what holds up the claims of these ordinals.

@@ -75,6 +75,21 @@ fn given_a_partition_then_missing_pods_below_it_begin_at_the_current_revision() 
 }
 
 #[test]
+fn given_a_partition_and_a_pod_below_it_that_is_gone_then_the_rollout_is_not_over() {
+    let pods = [pod(1), pod(2)].map(|pod| pod.ready().at("web-new"));
+    let spec = rules("Parallel", &json!({ "partition": 1 }));
+    let current = |pods: &[PodBuilder]| {
+        let status = planned(&rolling(&spec, pods))
+            .status
+            .map(|status| json!(status).to_string());
+        status.is_some_and(|status| status.contains(r#""currentRevision":"web-new""#))
+    };
+    assert!(!current(&pods), "it comes back at the current revision");
+    let all = [0, 1, 2].map(|ordinal| pod(ordinal).ready().at("web-new"));
+    assert!(current(&all));
+}
+
+#[test]
 fn given_max_unavailable_then_unavailable_pods_come_first_class_and_others_wait() {
     let spec = with_replicas(rules("Parallel", &json!({ "maxUnavailable": 2 })), 5);
     let mut pods = ready(5);

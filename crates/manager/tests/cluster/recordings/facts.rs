@@ -178,7 +178,15 @@ impl Seen {
     pub(super) fn without_names(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for name in self.pods.keys() {
-            text = text.replace(name, "POD");
+            // The name of a revision may begin like that of a Pod.
+            let parts: Vec<&str> = text.split(name.as_str()).collect();
+            let mut joined = parts[0].to_owned();
+            for part in &parts[1..] {
+                let goes_on = part.starts_with(|next: char| next.is_ascii_alphanumeric());
+                joined.push_str(if goes_on { name } else { "POD" });
+                joined.push_str(part);
+            }
+            text = joined;
         }
         text
     }

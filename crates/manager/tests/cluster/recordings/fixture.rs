@@ -11,8 +11,23 @@ use serde_json::{Value, json};
 
 use super::{differences, facts::items};
 
-/// The recordings: a whole life, lifecycle hooks, the order of containers, and images that are pulled ahead.
-pub(super) const RECORDINGS: [&str; 4] = ["01-cloneset", "02-lifecycle", "03-launch-priority", "16-pre-download"];
+/// The recordings: a whole life, lifecycle hooks, the order of containers, images that are pulled ahead, and the life of a StatefulSet.
+pub(super) const RECORDINGS: [&str; 5] = [
+    "01-cloneset",
+    "02-lifecycle",
+    "03-launch-priority",
+    "16-pre-download",
+    "04-statefulset",
+];
+
+/// What the sets of a recording are.
+pub(super) fn kind(recording: &str) -> &'static str {
+    if recording.ends_with("statefulset") {
+        "StatefulSet"
+    } else {
+        "CloneSet"
+    }
+}
 
 /// What happened to objects, by their names in the recording.
 pub(super) type Fates = BTreeMap<String, Vec<Value>>;
@@ -43,6 +58,9 @@ pub(super) struct Step {
     /// Type, reason, count and text, sorted.
     #[serde(default)]
     pub(super) events: Vec<String>,
+    /// There were so many events by then that the original merged them and left some out.
+    #[serde(default)]
+    pub(super) merges_events: bool,
     /// How many Pods were under update at the same time.
     pub(super) updating: usize,
     /// The smallest and the largest number of Pods.

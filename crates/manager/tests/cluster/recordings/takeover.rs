@@ -6,30 +6,31 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kruise_testkit::{
     cluster,
     eventually::{NotYet, eventually, run_test},
     faults::Faults,
     namespace::{self, FreshNamespace},
     sim::{SimOptions, SimulatedNodes},
+    storage::{self, LocalStorage},
 };
 use kube::{
     Api, Client,
-    api::{ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
 use super::{
     super::{
-        chart::{Kinds, api, name},
+        chart::{Kinds, api, apply, name},
         world::{Replica, World},
     },
     facts::{items, object, text},
     replay::GATES,
 };
 
-const RECORDINGS: [&str; 11] = [
+const RECORDINGS: [&str; 15] = [
     "01-cloneset-beta-inplace",
     "02-cloneset-beta-inplace-pvc",
     "03-cloneset-alpha-inplace",
@@ -38,24 +39,34 @@ const RECORDINGS: [&str; 11] = [
     "06-cloneset-beta-recreate-pvc",
     "07-cloneset-alpha-recreate",
     "08-cloneset-alpha-recreate-pvc",
+    "09-statefulset-inplace-pvc",
+    "10-daemonset-inplace",
     "15-launch-priority",
     "16-cloneset-preparing-update",
     "17-cloneset-preparing-delete",
+    "18-statefulset-lifecycle",
+    "19-daemonset-preparing-delete",
 ];
 
 /// What a set refers to comes before what refers to it.
-const ORDER: [&str; 5] = [
+const ORDER: [&str; 7] = [
     "CloneSet",
+    "DaemonSet",
+    "StatefulSet",
     "ControllerRevision",
     "PersistentVolumeClaim",
     "Pod",
     "ConfigMap",
 ];
-const CONTROLLERS: [&str; 3] = [
-    "cloneset-controller",
-    "container-launch-priority-controller",
-    "pod-readiness-controller",
+/// With the kind of their sets, if it is theirs alone.
+const CONTROLLERS: [(&str, Option<&str>); 5] = [
+    ("cloneset-controller", Some("CloneSet")),
+    ("daemonset-controller", Some("DaemonSet")),
+    ("statefulset-controller", Some("StatefulSet")),
+    ("container-launch-priority-controller", None),
+    ("pod-readiness-controller", None),
 ];
+const CLASS: &str = "takeover";
 
 #[test]
 fn given_objects_of_the_original_when_our_manager_takes_over_then_no_pod_is_written() {
@@ -69,13 +80,17 @@ fn given_objects_of_the_original_when_our_manager_takes_over_then_no_pod_is_writ
             ..SimOptions::default()
         };
         let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
+        untainted(&world.client).await;
+        apply(&world.client, &storage_class()).await;
+        let _storage = LocalStorage::start(world.client.clone());
         let states: Vec<State> = RECORDINGS.into_iter().flat_map(states).collect();
-        assert_eq!(states.len(), 51);
+        assert_eq!(states.len(), 67);
         let loaded = states.iter().map(|state| state.load(&world.client));
         let loaded: Vec<Loaded> = futures::future::join_all(loaded).await;
+        bound(&world.client, &loaded).await;
 
         let before = versions(&world.client, &loaded).await;
-        let calls = take_over(&world, &[], loaded.len()).await;
+        let calls = take_over(&world, &[], &loaded).await;
         assert_eq!(
             changes(&before, &versions(&world.client, &loaded).await),
             Vec::<String>::new()
@@ -87,25 +102,28 @@ fn given_objects_of_the_original_when_our_manager_takes_over_then_no_pod_is_writ
         assert_eq!(others, Vec::new());
 
         // Some gates have work of their own for sets that are being updated: images are pulled ahead, and the revision remembers it.
-        let calls = take_over(&world, &[GATES], loaded.len()).await;
+        let calls = take_over(&world, &[GATES], &loaded).await;
         let mut changed = changes(&before, &versions(&world.client, &loaded).await);
         changed.retain(|change| !change.contains("/ControllerRevision/") && !change.ends_with("/Events"));
         assert_eq!(changed, Vec::<String>::new(), "{calls:?}");
         let on_pods: Vec<&String> = calls.keys().filter(|call| call.contains(" pods")).collect();
         assert_eq!(on_pods, Vec::<&String>::new());
+        let classes = api(&world.client, &storage_class());
+        classes.delete(CLASS, &DeleteParams::default()).await.unwrap();
         nodes.stop().await.unwrap();
     });
 }
 
 /// Lets a manager take over and go again. Returns what it wrote to objects of the kinds that are here, also what changed nothing.
-async fn take_over(world: &World, flags: &[&str], sets: usize) -> BTreeMap<String, u64> {
+async fn take_over(world: &World, flags: &[&str], loaded: &[Loaded]) -> BTreeMap<String, u64> {
     let faults = Faults::new(1);
     let replica = world.start_with(&faults, flags);
     replica.becomes_ready().await;
     replica.leads().await;
     eventually(Duration::from_mins(2), "everything has been looked at", || async {
-        for controller in CONTROLLERS {
-            let at_least = if controller == CONTROLLERS[0] { sets } else { 0 };
+        for (controller, kind) in CONTROLLERS {
+            let objects = loaded.iter().flat_map(|state| &state.objects);
+            let at_least = objects.filter(|object| object["kind"].as_str() == kind).count();
             has_done(&replica, controller, at_least).await?;
         }
         Ok(())
@@ -117,9 +135,11 @@ async fn take_over(world: &World, flags: &[&str], sets: usize) -> BTreeMap<Strin
         "clonesets",
         "configmaps",
         "controllerrevisions",
+        "daemonsets",
         "imagepulljobs",
         "persistentvolumeclaims",
         "pods",
+        "statefulsets",
     ];
     let writes = faults.calls().into_iter().filter(|((verb, resource), _)| {
         let is_read = ["get", "list", "watch"].contains(&verb.as_str());
@@ -225,7 +245,7 @@ async fn create(client: &Client, namespace: &str, recorded: &Value, uids: &BTree
     let mut new = recorded.clone();
     let metadata = &recorded["metadata"];
     new["apiVersion"] = json!(match kind {
-        "CloneSet" => "apps.kruise.io/v1beta1",
+        kind if is_set(kind) => "apps.kruise.io/v1beta1",
         "ControllerRevision" => "apps/v1",
         _ => "v1",
     });
@@ -239,15 +259,18 @@ async fn create(client: &Client, namespace: &str, recorded: &Value, uids: &BTree
     match kind {
         "Pod" => {
             // Not `node1`, but one that exists.
-            let node = text(&recorded["spec"]["nodeName"]).replace("node", "");
-            let number: usize = node.parse().unwrap();
-            new["spec"]["nodeName"] = json!(format!("takeover-{}", number - 1));
+            let mut spec = new["spec"].to_string();
+            for number in 1..=3 {
+                spec = spec.replace(&format!("\"node{number}\""), &format!("\"takeover-{}\"", number - 1));
+            }
+            new["spec"] = serde_json::from_str(&spec).unwrap();
         }
         "PersistentVolumeClaim" => {
             new["spec"] = json!({
-                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "storageClassName": "none",
+                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "storageClassName": CLASS,
             });
-            // Nobody provides these.
+            // Volumes are provided anew.
+            new["status"] = Value::Null;
             let annotations = object(&metadata["annotations"]);
             let kept = annotations
                 .into_iter()
@@ -265,12 +288,52 @@ async fn create(client: &Client, namespace: &str, recorded: &Value, uids: &BTree
         return json!(created);
     }
     let mut status = new["status"].clone();
-    if status["observedGeneration"] == metadata["generation"] && kind == "CloneSet" {
+    if status["observedGeneration"] == metadata["generation"] && is_set(kind) {
         status["observedGeneration"] = json!(created.metadata.generation);
     }
     let patch = Patch::Merge(json!({"status": status}));
     let written = api.patch_status(&name(&new), &PatchParams::default(), &patch).await;
     json!(written.unwrap_or_else(|error| panic!("{error}: {status}")))
+}
+
+fn is_set(kind: &str) -> bool {
+    CONTROLLERS.iter().any(|(_, of)| *of == Some(kind))
+}
+
+/// Claims are served at once, as they were then.
+fn storage_class() -> Value {
+    let mut class = storage::class(CLASS);
+    class["volumeBindingMode"] = json!("Immediate");
+    class
+}
+
+/// Waits until nodes are as they are in a cluster at rest.
+async fn untainted(client: &Client) {
+    let nodes: Api<Node> = Api::all(client.clone());
+    eventually(Duration::from_mins(1), "nodes have no taints", || async {
+        let found = nodes.list(&ListParams::default()).await?.items.into_iter();
+        let taints: Vec<_> = found.filter_map(|node| node.spec?.taints).collect();
+        taints
+            .is_empty()
+            .then_some(())
+            .ok_or_else(|| NotYet::new(format!("{taints:?}")))
+    })
+    .await;
+}
+
+/// Waits until all claims have their volumes.
+async fn bound(client: &Client, loaded: &[Loaded]) {
+    let objects = loaded.iter().flat_map(|state| &state.objects);
+    for claim in objects.filter(|object| object["kind"] == "PersistentVolumeClaim") {
+        eventually(Duration::from_mins(1), "the claim is bound", || async {
+            let live = api(client, claim).get(&name(claim)).await?;
+            let status = live.data["status"].clone();
+            (status["phase"] == "Bound" && status["capacity"].is_object())
+                .then_some(())
+                .ok_or_else(|| NotYet::new(status.to_string()))
+        })
+        .await;
+    }
 }
 
 /// The version of every object whose changes can only be ours. Claims are looked after by Kubernetes.
@@ -300,8 +363,9 @@ async fn versions(client: &Client, loaded: &[Loaded]) -> BTreeMap<String, String
         let count = pods.list(&ListParams::default()).await.unwrap().items.len();
         versions.insert(format!("{}/Pods", state.name), count.to_string());
         let events: Api<Event> = state.namespace.api();
-        let about_sets = ListParams::default().fields("involvedObject.kind=CloneSet");
-        let count = events.list(&about_sets).await.unwrap().items.len();
+        let events = events.list(&ListParams::default()).await.unwrap().items.into_iter();
+        let about_sets = events.filter(|event| is_set(event.involved_object.kind.as_deref().unwrap_or_default()));
+        let count = about_sets.count();
         versions.insert(format!("{}/Events", state.name), count.to_string());
     }
     versions

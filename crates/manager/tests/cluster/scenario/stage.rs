@@ -80,6 +80,11 @@ impl Stage {
 
     /// Where copies of pull Secrets are kept.
     pub(crate) fn secret_copies(&self) -> Api<k8s_openapi::api::core::v1::Secret> {
+        self.of_manager()
+    }
+
+    /// Objects in the namespace of the manager.
+    pub(crate) fn of_manager<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         self.shared().world.system.api()
     }
 

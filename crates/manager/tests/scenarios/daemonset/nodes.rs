@@ -1,7 +1,7 @@
 //! Which nodes have a Pod.
 
 use super::*;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -15,6 +15,8 @@ pub(super) fn all() -> Vec<Scenario> {
         given_burst_replicas_then_pods_come_in_rounds,
         given_two_pods_on_a_node_then_the_newer_goes,
         given_two_sets_with_one_host_port_then_the_schedulers_reason_is_told,
+        given_a_pending_pod_when_its_node_goes_then_it_goes_too,
+        given_a_node_that_is_made_again_under_its_name_then_it_has_one_pod,
     ]
 }
 
@@ -154,8 +156,8 @@ async fn given_two_pods_on_a_node_then_the_newer_goes(stage: Arc<Stage>) {
     field.end().await;
 }
 
-async fn given_two_sets_with_one_host_port_then_the_schedulers_reason_is_told(stage: Arc<Stage>) {
-    let field = Field::with(stage, 1).await;
+/// The set `agent` has its Pods, those of `other` find no place.
+async fn two_sets_for_one_port(field: &Field) {
     let ports = json!([{"containerPort": 80, "hostPort": 8080}]);
     let port = "/spec/template/spec/containers/0/ports";
     field.settled(field.agent().set(port, &ports)).await;
@@ -166,7 +168,52 @@ async fn given_two_sets_with_one_host_port_then_the_schedulers_reason_is_told(st
         .set("/spec/selector/matchLabels/app", "other")
         .set("/spec/template/metadata/labels/app", "other");
     field.stage.create(other).await;
+}
+
+async fn given_two_sets_with_one_host_port_then_the_schedulers_reason_is_told(stage: Arc<Stage>) {
+    let field = Field::with(stage, 1).await;
+    two_sets_for_one_port(&field).await;
     let why = field.stage.why("other", "notPlaced").await;
     assert!(why["message"].as_str().unwrap().contains("port"), "{why:#}");
+    field.end().await;
+}
+
+async fn given_a_pending_pod_when_its_node_goes_then_it_goes_too(stage: Arc<Stage>) {
+    let field = Field::with(stage, 2).await;
+    two_sets_for_one_port(&field).await;
+    let nowhere = |pods: &BTreeMap<String, Pod>| {
+        let pending = pods.values().all(|pod| json!(pod.spec)["nodeName"].is_null());
+        pods.len() == 2 && pending
+    };
+    field.stage.until("other", "its Pods find no place", nowhere).await;
+    field.nodes.remove(&field.nodes.names()[1]).await.unwrap();
+    let one = |pods: &BTreeMap<String, Pod>| pods.len() == 1;
+    let left = field.stage.until("other", "one is left", one).await;
+    let left = left.values().next().unwrap();
+    assert_eq!(node(left), field.nodes.names()[0]);
+    field.end().await;
+}
+
+async fn given_a_node_that_is_made_again_under_its_name_then_it_has_one_pod(stage: Arc<Stage>) {
+    let field = Field::with(stage, 1).await;
+    field.settled(field.agent()).await;
+    let nodes: Api<Node> = Api::all(field.stage.client());
+    let name = field.nodes.names().remove(0);
+    let old = nodes.get(&name).await.unwrap();
+    nodes.delete(&name, &DeleteParams::default()).await.unwrap();
+    let again = json!({"metadata": {"name": name, "labels": old.labels()}});
+    let again = serde_json::from_value(again).unwrap();
+    nodes.create(&PostParams::default(), &again).await.unwrap();
+    let status = Patch::Merge(json!({"status": old.status}));
+    nodes
+        .patch_status(&name, &PatchParams::default(), &status)
+        .await
+        .unwrap();
+    // A later change is worked on: whatever came of the old node is over.
+    let change = json!({"spec": {"revisionHistoryLimit": 3}});
+    field.stage.patch("agent", change).await;
+    field.available(1).await;
+    let one = |pods: &BTreeMap<String, Pod>| pods.len() == 1;
+    field.stage.until("agent", "it has one Pod", one).await;
     field.end().await;
 }

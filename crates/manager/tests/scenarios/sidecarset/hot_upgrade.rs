@@ -5,13 +5,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use super::update_support::{Set, annotation, hot, image};
+use super::update_support::{Set, annotation, condition, hot, image};
 use crate::cluster::scenario::{Scenario, Stage, scenarios};
 
 pub(crate) fn all() -> Vec<Scenario> {
     scenarios![
         given_a_new_image_then_both_containers_take_turns,
         given_a_container_that_never_gets_ready_then_the_old_one_works_on_and_the_next_image_replaces_it,
+        given_a_pause_in_the_middle_then_both_work_on_until_it_ends,
     ]
 }
 
@@ -75,5 +76,31 @@ async fn given_a_container_that_never_gets_ready_then_the_old_one_works_on_and_t
     stage
         .until_pod("p0", "the old one is reset", |pod| images(pod) == ["empty:1", "mesh:3"])
         .await;
+    set.delete().await;
+}
+
+async fn given_a_pause_in_the_middle_then_both_work_on_until_it_ends(stage: Arc<Stage>) {
+    let set = settled(&stage).await;
+    stage.script_pod("p0", "never-ready.mesh-2", Some("true")).await;
+    set.image("mesh:2").await;
+    stage
+        .until_pod("p0", "both are there", |pod| images(pod) == ["mesh:1", "mesh:2"])
+        .await;
+    set.patch(&json!({"spec": {"updateStrategy": {"paused": true}}})).await;
+    set.status(&json!({"updatedPods": 1, "readyPods": 0})).await;
+    stage.script_pod("p0", "never-ready.mesh-2", None).await;
+    stage
+        .until_pod("p0", "the new one is ready", |pod| condition(pod, "Ready")[0] == "True")
+        .await;
+    // A Pod that comes now is counted, so the manager has seen the other one.
+    set.pod("p1").await;
+    set.status(&json!({"matchedPods": 2, "readyPods": 1})).await;
+    let pod = stage.pods.get("p0").await.unwrap();
+    assert_eq!(images(&pod), ["mesh:1", "mesh:2"]);
+    set.patch(&json!({"spec": {"updateStrategy": {"paused": false}}})).await;
+    stage
+        .until_pod("p0", "the old one is reset", |pod| images(pod) == ["empty:1", "mesh:2"])
+        .await;
+    set.status(&json!({"readyPods": 1, "updatedReadyPods": 1})).await;
     set.delete().await;
 }

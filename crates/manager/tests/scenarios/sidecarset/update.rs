@@ -3,15 +3,17 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
+use kruise_testkit::builders::Fixture as _;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::update_support::{LABEL, Set, annotation, condition, container, image};
+use super::update_support::{LABEL, Set, annotation, condition, container, image, injected, selected};
 use crate::cluster::scenario::{Scenario, Stage, scenarios};
 
 pub(crate) fn all() -> Vec<Scenario> {
     scenarios![
         given_a_new_image_then_pods_get_it_in_place_within_the_partition,
+        given_ten_pods_then_no_more_than_allowed_are_away_and_the_partition_stays,
         given_a_selector_then_a_label_lets_another_pod_be_updated,
         given_more_than_an_image_then_no_pod_is_updated_and_each_says_so,
         given_a_rollback_then_the_old_revision_comes_back,
@@ -67,6 +69,29 @@ async fn given_a_new_image_then_pods_get_it_in_place_within_the_partition(stage:
     }
     set.patch(&json!({"spec": {"updateStrategy": {"partition": 0}}})).await;
     set.status(&json!({"updatedPods": 5, "updatedReadyPods": 5})).await;
+    set.delete().await;
+}
+
+async fn given_ten_pods_then_no_more_than_allowed_are_away_and_the_partition_stays(stage: Arc<Stage>) {
+    let strategy = json!({"partition": 3, "maxUnavailable": 2});
+    let containers = json!([{"name": "log", "image": "log:1"}]);
+    let more = json!({"spec": {"containers": containers, "updateStrategy": strategy}});
+    let set = Set::injecting(&stage, "", &more).await;
+    for number in 0..10 {
+        let pod = selected(&stage, &format!("p{number}")).label("app", &set.name);
+        injected(&stage, pod.script("ready-delay.log", "300ms")).await;
+    }
+    set.status(&json!({"matchedPods": 10, "updatedReadyPods": 10})).await;
+    let history = stage.pod_history(&set.name).await;
+    set.image("log:2").await;
+    set.status(&json!({"matchedPods": 10, "readyPods": 10, "updatedReadyPods": 7}))
+        .await;
+    for pods in history.end().await {
+        let away = pods.values().filter(|pod| condition(pod, "Ready")[0] != "True").count();
+        assert!(away <= 2, "{away} of {:?}", pods.keys());
+    }
+    let pods = set.pods().await;
+    assert_eq!(pods.iter().filter(|pod| image(pod, "log") == "log:2").count(), 7);
     set.delete().await;
 }
 

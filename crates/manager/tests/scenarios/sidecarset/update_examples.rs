@@ -11,12 +11,16 @@ use kube::{
         ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams, ValidationDirective,
     },
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::update_support::{names, sets};
 use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
 
 pub(crate) fn all() -> Vec<Scenario> {
-    scenarios![given_the_examples_of_updates_then_they_are_taken_and_looked_after]
+    scenarios![
+        given_the_examples_of_updates_then_they_are_taken_and_looked_after,
+        given_the_examples_of_injection_then_a_pod_gets_what_the_page_says,
+    ]
 }
 
 fn example(file: &str) -> Value {
@@ -60,4 +64,44 @@ async fn given_the_examples_of_updates_then_they_are_taken_and_looked_after(stag
     let job: Job = serde_json::from_value(example("sidecar-terminator.yaml")).unwrap();
     let params = PostParams::default();
     jobs.create(&params, &job).await.unwrap();
+}
+
+async fn given_the_examples_of_injection_then_a_pod_gets_what_the_page_says(stage: Arc<Stage>) {
+    let sets = sets(&stage, "v1beta1");
+    for file in ["sidecarset.yaml", "sidecarset-canary.yaml"] {
+        let set: DynamicObject = serde_json::from_value(example(file)).unwrap();
+        let strict = PatchParams {
+            field_validation: Some(ValidationDirective::Strict),
+            ..PatchParams::apply("examples")
+        };
+        let taken = sets.patch(&set.name_any(), &strict, &Patch::Apply(&set)).await;
+        taken.unwrap_or_else(|error| panic!("{file}: {error}"));
+    }
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    for (tier, image) in [(Value::Null, "busybox:1.36"), (json!("test"), "busybox:1.37")] {
+        let mut pod = example("sidecarset-pod.yaml");
+        let labels = json!({"metadata": {"labels": {"tier": tier}}});
+        kruise_api::merge_patch::merge(&mut pod, &labels);
+        let pod: k8s_openapi::api::core::v1::Pod = serde_json::from_value(pod).unwrap();
+        let made = eventually(PATIENCE, "it is injected", || async {
+            let made = json!(stage.pods.create(&dry_run, &pod).await?);
+            let is_injected = made["spec"]["containers"][0]["image"] == image;
+            is_injected
+                .then_some(made.clone())
+                .ok_or_else(|| NotYet::new(format!("{made}")))
+        })
+        .await;
+        assert_eq!(names(&made["spec"]["containers"]), ["web-log", "main"]);
+        if image == "busybox:1.36" {
+            let log = &made["spec"]["containers"][0];
+            assert_eq!(log["resources"]["limits"], json!({"cpu": "100m", "memory": "200Mi"}));
+            assert_eq!(log["env"][1], json!({"name": "REGION", "value": "north"}));
+        }
+    }
+    for name in ["web-log-canary", "web-log"] {
+        sets.delete(name, &DeleteParams::default()).await.unwrap();
+    }
 }

@@ -1,6 +1,7 @@
 //! A SidecarSet for one scenario, and Pods into which it was injected.
 //!
-//! Injection is paused, and the Pods are made as injection makes them: so these scenarios are about what comes afterwards.
+//! Sets of [`Set::create`] have their injection paused, and the Pods are made as injection makes them: so these scenarios are about what comes afterwards. Those
+//! of [`Set::injecting`] are injected by the webhook.
 
 use k8s_openapi::api::{
     apps::v1::ControllerRevision,
@@ -9,7 +10,7 @@ use k8s_openapi::api::{
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use kruise_core::sidecarset::hashes;
 use kruise_testkit::{
-    builders::{Fixture as _, pod},
+    builders::{Fixture as _, PodBuilder, pod},
     eventually::{NotYet, eventually},
 };
 use kube::{
@@ -45,18 +46,31 @@ pub(super) fn hot(name: &str, image: &str) -> Value {
 impl<'a> Set<'a> {
     /// Makes the set, called like the namespace of the scenario.
     pub(super) async fn create(stage: &'a Stage, containers: &[Value], more: &Value) -> Self {
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "SidecarSet"));
-        let sets: Api<DynamicObject> = Api::all_with(stage.client(), &kind);
-        let name = stage.namespace().to_owned();
-        let mut spec = json!({"selector": {"matchLabels": {LABEL: name}}, "containers": containers,
-            "injectionStrategy": {"paused": true}});
+        let mut spec = json!({"containers": containers, "injectionStrategy": {"paused": true}});
         kruise_api::merge_patch::merge(&mut spec, more);
-        let set = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name}, "spec": spec});
+        Self::injecting(stage, "", &json!({ "spec": spec })).await
+    }
+
+    /// Makes a set that is injected into Pods from now on. Its name is that of the namespace, with an ending.
+    pub(super) async fn injecting(stage: &'a Stage, ending: &str, more: &Value) -> Self {
+        let made = Self::try_injecting(stage, ending, more).await;
+        made.unwrap_or_else(|refusal| panic!("{more}: {refusal}"))
+    }
+
+    /// The same, or why it is refused.
+    pub(super) async fn try_injecting(stage: &'a Stage, ending: &str, more: &Value) -> Result<Self, String> {
+        let sets = sets(stage, "v1beta1");
+        let name = format!("{}{ending}", stage.namespace());
+        let mut set = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {LABEL: stage.namespace()}}}});
+        kruise_api::merge_patch::merge(&mut set, more);
         let set: DynamicObject = serde_json::from_value(set).unwrap();
-        sets.create(&PostParams::default(), &set).await.unwrap();
+        let made = sets.create(&PostParams::default(), &set).await;
+        made.map_err(|error| error.to_string())?;
         let this = Self { stage, name, sets };
-        this.status(&json!({"matchedPods": 0})).await;
-        this
+        // From here on the cache of the manager has it, by which Pods are judged.
+        this.status(&json!({})).await;
+        Ok(this)
     }
 
     pub(super) async fn get(&self) -> Value {
@@ -64,11 +78,14 @@ impl<'a> Set<'a> {
     }
 
     pub(super) async fn patch(&self, patch: &Value) {
-        let patch = Patch::Merge(patch);
-        self.sets
-            .patch(&self.name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        self.try_patch(patch).await.unwrap();
+    }
+
+    /// A merge patch, or why it is refused.
+    pub(super) async fn try_patch(&self, patch: &Value) -> Result<(), String> {
+        let params = PatchParams::default();
+        let patched = self.sets.patch(&self.name, &params, &Patch::Merge(patch)).await;
+        patched.map(drop).map_err(|error| error.to_string())
     }
 
     /// Gives the first container another image.
@@ -178,6 +195,48 @@ impl<'a> Set<'a> {
         })
         .await;
     }
+}
+
+/// SidecarSets in one version.
+pub(super) fn sets(stage: &Stage, version: &str) -> Api<DynamicObject> {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", version, "SidecarSet"));
+    Api::all_with(stage.client(), &kind)
+}
+
+/// A Pod that the sets of the scenario select.
+pub(super) fn selected(stage: &Stage, name: &str) -> PodBuilder {
+    pod(name)
+        .image("app:1")
+        .label(LABEL, stage.namespace())
+        .on_node(&stage.node(0))
+}
+
+/// Creates a Pod, and returns what became of it on its way in.
+pub(super) async fn injected(stage: &Stage, pod: PodBuilder) -> Value {
+    let made = stage.pods.create(&PostParams::default(), &pod.build()).await;
+    json!(made.unwrap())
+}
+
+/// What would become of a Pod, or why it is refused.
+pub(super) async fn tried(stage: &Stage, pod: PodBuilder) -> Result<Value, String> {
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let made = stage.pods.create(&dry_run, &pod.build()).await;
+    made.map(|pod| json!(pod)).map_err(|error| error.to_string())
+}
+
+/// Names in a list.
+pub(super) fn names(list: &Value) -> Vec<&str> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(|item| item["name"].as_str()).collect()
+}
+
+/// What an annotation of a Pod says about a set.
+pub(super) fn record(pod: &Value, key: &str, set: &str) -> Value {
+    let text = pod["metadata"]["annotations"][key].as_str().unwrap_or("{}");
+    serde_json::from_str::<Value>(text).unwrap()[set].take()
 }
 
 /// The image of a container.

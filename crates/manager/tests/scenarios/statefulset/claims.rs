@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kruise_testkit::{
     builders::{Fixture as _, Workload},
     eventually::{NotYet, eventually},
@@ -16,11 +17,12 @@ pub(super) fn all() -> Vec<Scenario> {
         given_a_pod_that_is_replaced_then_it_finds_its_claim,
         given_when_scaled_delete_then_claims_go_with_their_pods,
         given_when_deleted_delete_then_claims_go_with_the_set,
+        given_another_policy_then_living_claims_get_its_owners_and_outlive_the_set,
     ]
 }
 
 /// Nobody provides volumes here: the Pods are bound to a node past the scheduler, which would wait for them.
-fn with_claims(stage: &Stage, replicas: i32) -> Workload {
+pub(super) fn with_claims(stage: &Stage, replicas: i32) -> Workload {
     let request = json!({"requests": {"storage": "1Gi"}});
     let template =
         json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": request}}]);
@@ -86,4 +88,23 @@ async fn given_when_deleted_delete_then_claims_go_with_the_set(stage: Arc<Stage>
     );
     stage.subjects.delete("web", &DeleteParams::background()).await.unwrap();
     claims_are(&stage, &[]).await;
+}
+
+async fn given_another_policy_then_living_claims_get_its_owners_and_outlive_the_set(stage: Arc<Stage>) {
+    let policy = |deleted: &str| json!({"whenScaled": "Retain", "whenDeleted": deleted});
+    let path = "/spec/persistentVolumeClaimRetentionPolicy";
+    stage.settled(with_claims(&stage, 2).set(path, policy("Delete"))).await;
+    let keep = json!({"spec": {"persistentVolumeClaimRetentionPolicy": policy("Retain")}});
+    stage.patch("web", keep).await;
+    let nobodys = |claim: &PersistentVolumeClaim| claim.owner_references().is_empty();
+    eventually(PATIENCE, "claims belong to nobody", || async {
+        let claims = stage.claims().await;
+        let free = claims.values().all(nobodys);
+        free.then_some(()).ok_or_else(|| NotYet::new(format!("{claims:?}")))
+    })
+    .await;
+    stage.subjects.delete("web", &DeleteParams::foreground()).await.unwrap();
+    stage.gone("web-0").await;
+    stage.gone("web-1").await;
+    claims_are(&stage, &["data-web-0", "data-web-1"]).await;
 }

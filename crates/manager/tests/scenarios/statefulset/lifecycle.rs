@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use kruise_testkit::builders::Fixture as _;
 use kube::ResourceExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Scenario, Stage, image, in_place, parallel, scenarios, state, to_image};
+use super::{Scenario, Stage, image, in_place, is_ready, parallel, scenarios, state, to_image, true_since};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -15,6 +15,8 @@ pub(super) fn all() -> Vec<Scenario> {
         given_a_rollback_while_a_pod_prepares_then_it_is_normal_again,
         given_a_grace_period_then_the_image_follows_it,
         given_min_ready_seconds_then_availability_lags,
+        given_min_ready_seconds_then_the_next_update_waits_for_them,
+        given_a_pre_delete_finalizer_then_the_pod_is_out_of_service_until_it_goes,
     ]
 }
 
@@ -103,4 +105,42 @@ async fn given_min_ready_seconds_then_availability_lags(stage: Arc<Stage>) {
     let status = stage.status("web", json!({"readyReplicas": 1})).await;
     assert_eq!(status["availableReplicas"].as_i64().unwrap_or(0), 0);
     stage.status("web", json!({"availableReplicas": 1})).await;
+}
+
+async fn given_min_ready_seconds_then_the_next_update_waits_for_them(stage: Arc<Stage>) {
+    let seconds = 3;
+    let set = in_place(2).set("/spec/updateStrategy/rollingUpdate/minReadySeconds", seconds);
+    stage.settled(set).await;
+    stage.patch("web", to_image("nginx:2")).await;
+    stage.status("web", json!({"updatedAvailableReplicas": 2})).await;
+    let pods = stage.pods("web").await;
+    let ready = true_since(&pods["web-1"], "Ready").unwrap();
+    let begun: Value =
+        serde_json::from_str(&pods["web-0"].annotations()["apps.kruise.io/inplace-update-state"]).unwrap();
+    let begun: jiff::Timestamp = begun["updateTimestamp"].as_str().unwrap().parse().unwrap();
+    let waited = begun.duration_since(ready).as_secs();
+    assert!(waited >= seconds, "{ready} {begun}");
+}
+
+async fn given_a_pre_delete_finalizer_then_the_pod_is_out_of_service_until_it_goes(stage: Arc<Stage>) {
+    let hook = json!({"finalizersHandler": ["example.com/unregister"], "markPodNotReady": true});
+    let set = parallel(2)
+        .set("/spec/lifecycle/preDelete", hook)
+        .set("/spec/template/metadata/finalizers", json!(["example.com/unregister"]));
+    stage.settled(set).await;
+    stage.patch("web", json!({"spec": {"replicas": 1}})).await;
+    let held = stage
+        .until_pod("web-1", "it waits out of service", |pod| {
+            state(pod) == "PreparingDelete" && !is_ready(pod)
+        })
+        .await;
+    assert!(held.metadata.deletion_timestamp.is_none());
+    stage
+        .patch_pod("web-1", json!({"metadata": {"finalizers": null}}))
+        .await;
+    stage.gone("web-1").await;
+    // So that nothing holds up the end.
+    stage
+        .patch_pod("web-0", json!({"metadata": {"finalizers": null}}))
+        .await;
 }

@@ -18,6 +18,7 @@ pub(super) fn all() -> Vec<Scenario> {
         given_reserved_ordinals_then_others_take_their_place,
         given_the_scale_subresource_then_replicas_follow_and_autoscalers_can_read,
         given_a_failed_pod_then_it_is_replaced_under_its_name,
+        given_a_start_then_ordinals_begin_there_and_move_with_it,
         given_an_orphan_of_a_wanted_name_then_it_is_adopted,
         given_somebody_elses_pod_then_the_others_come_and_it_is_told,
         given_a_pod_then_it_has_the_identity_of_its_ordinal,
@@ -93,14 +94,34 @@ async fn given_the_scale_subresource_then_replicas_follow_and_autoscalers_can_re
 }
 
 async fn given_a_failed_pod_then_it_is_replaced_under_its_name(stage: Arc<Stage>) {
-    let before = stage.settled(web(2).set("/spec/scaleStrategy/maxUnavailable", 1)).await;
-    stage.script_pod("web-1", "phase", Some("Failed")).await;
-    let old = before["web-1"].uid();
-    stage
-        .until("web", "another one is there", |pods| {
-            pods.get("web-1").is_some_and(|pod| pod.uid() != old)
-        })
+    for set in [web(2), parallel(2).set("/metadata/name", "other")] {
+        let name = set.clone().json()["metadata"]["name"].as_str().unwrap().to_owned();
+        let labels = json!({"app": name});
+        let set = set
+            .set("/spec/selector/matchLabels", &labels)
+            .set("/spec/template/metadata/labels", &labels)
+            .set("/spec/scaleStrategy/maxUnavailable", 1);
+        let before = stage.settled(set).await;
+        let pod = format!("{name}-1");
+        stage.script_pod(&pod, "phase", Some("Failed")).await;
+        let old = before[&pod].uid();
+        stage
+            .until(&name, "another one is there", |pods| {
+                pods.get(&pod).is_some_and(|pod| pod.uid() != old)
+            })
+            .await;
+        stage.status(&name, json!({"availableReplicas": 2})).await;
+    }
+}
+
+async fn given_a_start_then_ordinals_begin_there_and_move_with_it(stage: Arc<Stage>) {
+    let before = stage.settled(parallel(2).set("/spec/ordinals/start", 5)).await;
+    assert_eq!(ordinals(&before), [5, 6]);
+    stage.patch("web", json!({"spec": {"ordinals": {"start": 6}}})).await;
+    let after = stage
+        .until("web", "they have moved", |pods| ordinals(pods) == [6, 7])
         .await;
+    assert_eq!(after["web-6"].uid(), before["web-6"].uid());
     stage.status("web", json!({"availableReplicas": 2})).await;
 }
 

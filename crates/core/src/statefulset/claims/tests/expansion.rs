@@ -2,6 +2,7 @@
 
 use kruise_api::gates::Gates;
 use kruise_api::merge_patch::merge;
+use kruise_api::storage::PersistentVolumeClaim;
 use serde_json::{Value, json};
 
 use super::super::Expansion;
@@ -187,5 +188,27 @@ fn given_claims_that_hold_up_their_pods_then_each_is_named_with_its_reason() {
                 claims: one("data-web-2")
             },
         ]
+    );
+}
+
+#[test]
+fn given_a_volume_that_could_not_be_made_bigger_then_its_storage_is_quoted() {
+    let error = json!([{"type": "ControllerResizeError", "status": "True", "message": "no room"}]);
+    let failing = |capacity: &str| {
+        let status = json!({"capacity": {"storage": capacity}, "conditions": error});
+        claim("data-web-0", &json!({"status": status}))
+    };
+    let failed =
+        |claim: PersistentVolumeClaim, gates| with(&json!({}), &[claim], gates, |claims| claims.failed_to_grow([0]));
+    let why = why::Claims::ClaimNotExpandable {
+        claim: "data-web-0".to_owned(),
+        message: "its volume could not be made bigger: no room".to_owned(),
+    };
+    assert_eq!(failed(failing("1Gi"), expanding()), [(0, why)]);
+    assert_eq!(failed(failing("2Gi"), expanding()), [], "it has what it asks for");
+    assert_eq!(
+        failed(failing("1Gi"), Gates::default()),
+        [],
+        "claims do not follow templates"
     );
 }

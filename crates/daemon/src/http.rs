@@ -1,9 +1,11 @@
-//! One request over HTTP, as a hook makes it: nobody's certificate is checked, and any answer is good.
+//! One request over HTTP to a container: nobody's certificate is checked, no proxy is asked, and an answer is read as far as somebody wants it.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, USER_AGENT};
-use hyper::body::Incoming;
+use http::header::{ACCEPT, AUTHORIZATION, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT};
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,6 +14,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, InvalidMessage, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
 /// What is asked of whom.
@@ -25,20 +28,88 @@ pub(crate) struct Request {
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// Makes the request.
-pub(super) async fn make(request: &Request) -> Result<(), String> {
-    if request.tls {
-        match over_tls(request).await {
-            // Who speaks plainly is asked plainly, and told no secrets.
-            Err(Failed::NotTls) => {
-                let request = without_authorization(request);
-                return exchange(&request, connect(&request).await?).await;
-            }
-            Err(Failed::Other(why)) => return Err(why),
-            Ok(()) => return Ok(()),
+/// What came back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Where else to ask.
+    pub(crate) location: Option<String>,
+    /// The beginning of what it says.
+    pub(crate) body: Vec<u8>,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+enum Agent {
+    Lifecycle,
+    Probe {
+        /// So much of the answer is read.
+        most: usize,
+    },
+}
+
+impl Agent {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lifecycle => "kube-lifecycle/kruise",
+            Self::Probe { .. } => "kube-probe/kruise",
         }
     }
-    exchange(request, connect(request).await?).await
+}
+
+/// Makes the request of a preStop hook; any answer is good, and none of it is read.
+pub(crate) async fn tell(request: &Request) -> Result<(), String> {
+    match ask_as(request, Agent::Lifecycle).await {
+        // Who speaks plainly is asked plainly, and told no secrets.
+        Err(Failed::NotTls) => {
+            let request = without_authorization(request);
+            let answer = exchange(&request, Agent::Lifecycle, connect(&request).await?).await;
+            answer.map(drop)
+        }
+        Err(Failed::Other(why)) => Err(why),
+        Ok(answer) => {
+            tracing::debug!(
+                host = request.host,
+                status = answer.status,
+                "a preStop request was answered"
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Makes the request of a probe, and reads so much of the answer at most.
+pub(crate) async fn ask(request: &Request, most: usize) -> Result<Answer, String> {
+    match ask_as(request, Agent::Probe { most }).await {
+        Ok(answer) => Ok(answer),
+        Err(Failed::NotTls) => Err("server gave HTTP response to HTTPS client".to_owned()),
+        Err(Failed::Other(why)) => Err(why),
+    }
+}
+
+/// Opens a connection.
+pub(crate) async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
+    let host = bare(host);
+    let stream = TcpStream::connect((host, port)).await;
+    stream.map_err(|error| {
+        let place = if host.contains(':') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
+        };
+        format!("dial tcp {place}: {}", in_words(&error))
+    })
+}
+
+/// Why there is no connection, as users know it from the kubelet's events.
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+        io::ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
+        io::ErrorKind::NetworkUnreachable => "connect: network is unreachable".to_owned(),
+        io::ErrorKind::TimedOut => "i/o timeout".to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 /// What was meant for TLS only is not sent where everybody can read it.
@@ -54,9 +125,18 @@ enum Failed {
     Other(String),
 }
 
-async fn over_tls(request: &Request) -> Result<(), Failed> {
+impl From<String> for Failed {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+async fn ask_as(request: &Request, agent: Agent) -> Result<Answer, Failed> {
+    let stream = connect(request).await?;
+    if !request.tls {
+        return Ok(exchange(request, agent, stream).await?);
+    }
     let other = |error: &dyn std::fmt::Display| Failed::Other(error.to_string());
-    let stream = connect(request).await.map_err(Failed::Other)?;
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| other(&error))?
@@ -74,30 +154,62 @@ async fn over_tls(request: &Request) -> Result<(), Failed> {
             });
         }
     };
-    exchange(request, stream).await.map_err(Failed::Other)
+    Ok(exchange(request, agent, stream).await?)
 }
 
 async fn connect(request: &Request) -> Result<TcpStream, String> {
-    let stream = TcpStream::connect((bare(&request.host), request.port)).await;
-    stream.map_err(|error| format!("{}:{}: {error}", request.host, request.port))
+    dial(&request.host, request.port).await
+}
+
+/// A connection under way. It ends with whoever asked, answered or not.
+struct Conversation(JoinHandle<()>);
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 async fn exchange<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     request: &Request,
+    agent: Agent,
     stream: S,
-) -> Result<(), String> {
+) -> Result<Answer, String> {
     let (mut sender, connection) = http1::handshake::<_, String>(TokioIo::new(stream))
         .await
         .map_err(|error| error.to_string())?;
-    let built = build(request)?;
-    // Ends when the sender is dropped, with this function.
-    tokio::spawn(connection);
+    let built = build(request, agent)?;
+    let _conversation = Conversation(tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!("a connection to a container ended: {error}");
+        }
+    }));
     let answer: http::Response<Incoming> = sender.send_request(built).await.map_err(|error| error.to_string())?;
-    tracing::debug!(host = request.host, status = %answer.status(), "a preStop request was answered");
-    Ok(())
+    let location = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+    Ok(Answer {
+        status: answer.status().as_u16(),
+        location: location.map(str::to_owned),
+        body: match agent {
+            Agent::Lifecycle => Vec::new(),
+            Agent::Probe { most } => read(answer.into_body(), most).await?,
+        },
+    })
 }
 
-fn build(request: &Request) -> Result<http::Request<String>, String> {
+/// The beginning of a body.
+async fn read(mut body: Incoming, most: usize) -> Result<Vec<u8>, String> {
+    let mut read = Vec::new();
+    while read.len() < most {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+        let Some(frame) = frame else { break };
+        if let Some(data) = frame.map_err(|error| error.to_string())?.data_ref() {
+            read.extend(data.iter().take(most - read.len()));
+        }
+    }
+    Ok(read)
+}
+
+fn build(request: &Request, agent: Agent) -> Result<http::Request<String>, String> {
     let path = match request.path.as_str() {
         "" => "/".to_owned(),
         path if path.starts_with('/') => path.to_owned(),
@@ -109,7 +221,10 @@ fn build(request: &Request) -> Result<http::Request<String>, String> {
     let headers = built.headers_mut();
     let host = format!("{}:{}", request.host, request.port);
     headers.insert(HOST, HeaderValue::from_str(&host).map_err(|error| error.to_string())?);
-    headers.insert(USER_AGENT, HeaderValue::from_static("kube-lifecycle/kruise"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(agent.name()));
+    if matches!(agent, Agent::Probe { .. }) {
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    }
     for (name, value) in &request.headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| format!("{name:?}: {error}"))?;
         let value = HeaderValue::from_str(value).map_err(|error| format!("{name}: {error}"))?;
@@ -191,7 +306,7 @@ mod tests {
         (port, heard)
     }
 
-    fn ask(port: u16, tls: bool) -> Request {
+    fn given(port: u16, tls: bool) -> Request {
         Request {
             tls,
             host: "127.0.0.1".to_owned(),
@@ -204,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn given_any_answer_then_it_is_good() {
         let (port, heard) = server("HTTP/1.1 500 Broken\r\ncontent-length: 0\r\n\r\n").await;
-        make(&ask(port, false)).await.expect("answered");
+        tell(&given(port, false)).await.expect("answered");
         let heard = heard.await.expect("heard").to_lowercase();
         for part in [
             "get /bye?now=1 http/1.1",
@@ -218,11 +333,11 @@ mod tests {
     #[tokio::test]
     async fn given_tls_is_wanted_and_the_answer_is_plain_then_it_is_asked_plainly_and_without_secrets() {
         let (port, heard) = server("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-        let mut secret = ask(port, true);
+        let mut secret = given(port, true);
         secret
             .headers
             .push(("authorization".to_owned(), "Bearer s3cret".to_owned()));
-        make(&secret).await.expect("answered");
+        tell(&secret).await.expect("answered");
         let heard = heard.await.expect("heard");
         assert!(
             heard.starts_with("GET /bye") && heard.to_lowercase().contains("x-why: update"),
@@ -234,19 +349,42 @@ mod tests {
     #[tokio::test]
     async fn given_nobody_or_nonsense_then_it_is_an_error() {
         let (port, _heard) = server("").await;
-        assert!(make(&ask(port, false)).await.is_err());
+        assert!(tell(&given(port, false)).await.is_err());
         let closed = TcpListener::bind("127.0.0.1:0")
             .await
             .expect("a port")
             .local_addr()
             .expect("one")
             .port();
-        assert!(make(&ask(closed, false)).await.is_err());
-        let mut odd = ask(port, false);
+        assert!(tell(&given(closed, false)).await.is_err());
+        let mut odd = given(port, false);
         odd.headers = vec![("no header\n".to_owned(), "x".to_owned())];
-        assert!(make(&odd).await.is_err());
-        let mut odd = ask(port, false);
+        assert!(tell(&odd).await.is_err());
+        let mut odd = given(port, false);
         odd.path = "a b\n".to_owned();
-        assert!(make(&odd).await.is_err());
+        assert!(tell(&odd).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn given_a_probe_then_its_answer_is_read_as_far_as_wanted() {
+        let long = "HTTP/1.1 302 Found\r\nlocation: /there\r\ncontent-length: 10\r\n\r\n0123456789";
+        let (port, heard) = server(long).await;
+        let answer = ask(&given(port, false), 4).await.expect("answered");
+        let expected = Answer {
+            status: 302,
+            location: Some("/there".to_owned()),
+            body: b"0123".to_vec(),
+        };
+        assert_eq!(answer, expected);
+        let heard = heard.await.expect("heard").to_lowercase();
+        assert!(
+            heard.contains("user-agent: kube-probe/") && heard.contains("accept: */*"),
+            "{heard}"
+        );
+        let (port, _heard) = server("HTTP/1.1 200 OK\r\n\r\n").await;
+        let error = ask(&given(port, true), 4).await.expect_err("no TLS");
+        assert!(error.contains("HTTP response to HTTPS client"), "{error}");
+        let error = dial("127.0.0.1", 1).await.expect_err("nobody is there");
+        assert_eq!(error, "dial tcp 127.0.0.1:1: connect: connection refused");
     }
 }

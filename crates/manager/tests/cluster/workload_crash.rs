@@ -1,7 +1,11 @@
-//! The controllers die after any of their writes for a CloneSet; their successors bring it to the same end.
+//! The controllers die after any of their writes for a workload; their successors bring it to the same end.
 //!
 //! Each case is run once without a crash, which tells how many writes it takes, and then with a crash after some of them, or after each of them in a
 //! run of torture, side by side. Each of these has to end in its crash.
+
+mod cloneset;
+mod daemonset;
+mod statefulset;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +16,7 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_testkit::{
-    builders::{Fixture as _, Workload, cloneset},
+    builders::{Fixture as _, Workload},
     eventually::{NotYet, eventually, run_test},
     faults::Faults,
     namespace::{self, FreshNamespace},
@@ -31,118 +35,84 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const AT_ONCE: usize = 6;
 /// Crashes of a case in an ordinary run.
 const SAMPLE: u64 = 6;
+const NODES: usize = 3;
+/// It changes nothing for those who do not ask for it.
+const GATES: &str = "--feature-gates=StatefulSetAutoResizePVCGate=true,PodUnavailableBudgetUpdateGate=true";
 
 /// What is changed, and what has to come of it.
 #[derive(Clone)]
 struct Case {
     before: Workload,
+    /// Fields of the status before the change.
+    settled: Value,
     change: Value,
     /// Fields of the status in the end.
     status: Value,
-    replicas: usize,
+    /// Pods in the end.
+    pods: usize,
+    /// Living Pods at any time.
+    most: usize,
     image: &'static str,
-    /// Whether every Pod of before is there in the end.
-    keeps_pods: bool,
+    kept: Kept,
     /// How many may be unavailable at a time by a PodUnavailableBudget that is asked before each update; without one there is none.
     budget: Option<usize>,
 }
 
-#[test]
-fn given_a_crash_after_any_write_of_scaling_out_then_no_pod_is_doubled() {
-    crash_after_any_write("out", |_| Case {
-        before: cloneset("web").replicas(1),
-        change: json!({"spec": {"replicas": 4}}),
-        status: json!({"replicas": 4, "availableReplicas": 4, "updatedReplicas": 4}),
-        replicas: 4,
-        image: "nginx:1",
-        keeps_pods: true,
-        budget: None,
-    });
+/// Which of the Pods of before are there in the end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kept {
+    /// Every one.
+    All,
+    /// Some of them, and no other.
+    Some,
+    /// None.
+    None,
 }
 
-#[test]
-fn given_a_crash_after_any_write_of_an_update_in_place_then_every_pod_is_updated_and_kept() {
-    let strategy = json!({"maxUnavailable": 2, "podUpdatePolicy": "InPlaceIfPossible"});
-    crash_after_any_write("update", move |_| Case {
-        before: cloneset("web")
-            .replicas(3)
-            .set("/spec/updateStrategy/rollingUpdate", strategy.clone()),
-        change: json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}}}),
-        status: json!({"replicas": 3, "updatedAvailableReplicas": 3}),
-        replicas: 3,
-        image: "nginx:2",
-        keeps_pods: true,
-        budget: None,
-    });
-}
-
-#[test]
-fn given_a_crash_after_any_write_of_scaling_in_with_claims_then_no_claim_is_left() {
-    let claim = json!([{"metadata": {"name": "data"}, "spec": {
-        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
-    }}]);
-    // Nobody provides volumes, so the scheduler would wait for ever: the Pods go past it.
-    crash_after_any_write("in", move |node| Case {
-        before: cloneset("web")
-            .replicas(3)
-            .set("/spec/scaleStrategy/enablePVCReuse", true)
-            .set("/spec/updateStrategy/rollingUpdate/maxUnavailable", "100%")
-            .set("/spec/volumeClaimTemplates", claim.clone())
-            .pod(|pod| pod.on_node(node)),
-        change: json!({"spec": {"replicas": 1}}),
-        status: json!({"replicas": 1, "availableReplicas": 1}),
-        replicas: 1,
-        image: "nginx:1",
-        keeps_pods: false,
-        budget: None,
-    });
-}
-
-#[test]
-fn given_a_crash_after_any_write_within_a_budget_then_it_holds_and_its_places_come_back() {
-    let strategy = json!({"maxUnavailable": 3, "podUpdatePolicy": "InPlaceIfPossible"});
-    crash_after_any_write("budget", move |_| Case {
-        before: cloneset("web")
-            .replicas(3)
-            .set("/spec/updateStrategy/rollingUpdate", strategy.clone()),
-        change: json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}}}),
-        status: json!({"replicas": 3, "updatedAvailableReplicas": 3}),
-        replicas: 3,
-        image: "nginx:2",
-        keeps_pods: true,
-        budget: Some(1),
-    });
-}
-
-fn crash_after_any_write(name: &'static str, case: impl Fn(&str) -> Case + Send + Sync + 'static) {
-    run_test(torture::deadline(Duration::from_mins(10)), async move {
-        let world = World::new(&format!("crash-{name}")).await;
-        let options = SimOptions {
-            count: 2,
-            name_prefix: format!("crash-{name}"),
-            ..SimOptions::default()
-        };
-        let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
-        let case = case(&nodes.names()[0]);
-        let writes = Attempt::begin(&world, case.clone()).await.run(None).await;
-        assert!(writes > 3, "{writes}");
-        let crashes = stream::iter(torture::sample(1, writes, SAMPLE)).map(|write| {
-            let (world, case) = (&world, case.clone());
-            async move { Attempt::begin(world, case).await.run(Some(write)).await }
-        });
-        crashes.buffer_unordered(AT_ONCE).for_each(|_| async {}).await;
-        nodes.stop().await.unwrap();
-    });
-}
-
-impl Case {
-    fn flags(&self) -> &'static [&'static str] {
-        if self.budget.is_some() {
-            &["--feature-gates=PodUnavailableBudgetUpdateGate=true"]
-        } else {
-            &[]
+impl Kept {
+    fn is_true(self, old: &BTreeSet<String>, new: &BTreeSet<String>) -> bool {
+        match self {
+            Self::All => old.is_subset(new),
+            Self::Some => new.is_subset(old),
+            Self::None => old.is_disjoint(new),
         }
     }
+}
+
+/// A template for claims of this size, of a class.
+fn claims(size: &str, class: Option<&str>) -> Value {
+    json!([{"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}, "storageClassName": class,
+    }}])
+}
+
+fn to_image(image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
+}
+
+fn crash_after_any_write(name: &'static str, case: impl Fn(&SimulatedNodes) -> Case + Send + Sync + 'static) {
+    run_test(torture::deadline(Duration::from_mins(10)), async move {
+        let world = World::new(&format!("crash-{name}")).await;
+        crash_after_any_write_in(&world, name, case).await;
+    });
+}
+
+async fn crash_after_any_write_in(world: &World, name: &str, case: impl Fn(&SimulatedNodes) -> Case) {
+    let options = SimOptions {
+        count: NODES,
+        name_prefix: format!("crash-{name}"),
+        ..SimOptions::default()
+    };
+    let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
+    let case = case(&nodes);
+    let writes = Attempt::begin(world, case.clone()).await.run(None).await;
+    assert!(writes > 3, "{writes}");
+    let crashes = stream::iter(torture::sample(1, writes, SAMPLE)).map(|write| {
+        let case = case.clone();
+        async move { Attempt::begin(world, case).await.run(Some(write)).await }
+    });
+    crashes.buffer_unordered(AT_ONCE).for_each(|_| async {}).await;
+    nodes.stop().await.unwrap();
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -163,21 +133,20 @@ struct Attempt {
 impl Attempt {
     async fn begin(world: &World, case: Case) -> Self {
         let work = namespace::fresh(&world.client, "crash").await.unwrap();
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "CloneSet"));
-        let sets = Api::namespaced_with(world.client.clone(), work.name(), &kind);
         let set = case.before.clone().json();
-        let replicas = set["spec"]["replicas"].clone();
+        let kind = GroupVersionKind::gvk("apps.kruise.io", "v1beta1", set["kind"].as_str().unwrap());
+        let sets = Api::namespaced_with(world.client.clone(), work.name(), &ApiResource::from_gvk(&kind));
+        let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": set["kind"], "name": "web"});
         let set: DynamicObject = serde_json::from_value(set).unwrap();
         sets.create(&PostParams::default(), &set).await.unwrap();
         if let Some(budget) = case.budget {
             let budgets: Api<PodUnavailableBudget> = work.api();
-            let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
             let budget = json!({"metadata": {"name": "web"}, "spec": {"targetRef": target, "maxUnavailable": budget}});
             let budget = serde_json::from_value(budget).unwrap();
             budgets.create(&PostParams::default(), &budget).await.unwrap();
         }
         let faults = Faults::new(1);
-        let controllers = Controllers::start_with(work.name(), &faults, case.flags()).await;
+        let controllers = Controllers::start_with(work.name(), &faults, &[GATES]).await;
         let mut this = Self {
             case,
             work,
@@ -186,8 +155,7 @@ impl Attempt {
             controllers,
             pods_before: BTreeMap::new(),
         };
-        this.status(&json!({"replicas": replicas, "availableReplicas": replicas}))
-            .await;
+        this.status(&this.case.settled).await;
         this.budget_is_free().await;
         this.pods_before = this.pods().await.unwrap();
         this
@@ -209,20 +177,15 @@ impl Attempt {
         let writes = self.faults.writes() - before;
         if crash_after.is_some() {
             self.crashes().await;
-            let flags = self.case.flags();
-            let successor = Controllers::start_with(self.work.name(), &Faults::new(2), flags).await;
+            let successor = Controllers::start_with(self.work.name(), &Faults::new(2), &[GATES]).await;
             self.comes_to_its_end(crash_after).await;
             successor.stop().await;
         }
-        let most = self.pods_before.len().max(self.case.replicas);
         for pods in history.end().await {
-            assert!(pods.len() <= most, "{crash_after:?}: {:?}", pods.keys());
+            assert!(pods.len() <= self.case.most, "{crash_after:?}: {:?}", pods.keys());
             if let Some(budget) = self.case.budget {
                 let ready = pods.values().filter(|pod| is_ready(pod)).count();
-                assert!(
-                    ready + budget >= self.case.replicas,
-                    "{crash_after:?}: {ready} are ready"
-                );
+                assert!(ready + budget >= self.case.pods, "{crash_after:?}: {ready} are ready");
             }
         }
         self.controllers.stop().await;
@@ -257,15 +220,10 @@ impl Attempt {
             let is_updated = |pod: &Pod| json!(pod.spec)["containers"][0]["image"] == self.case.image;
             let uids =
                 |pods: &BTreeMap<String, Pod>| pods.values().filter_map(ResourceExt::uid).collect::<BTreeSet<_>>();
-            let (old, new) = (uids(&self.pods_before), uids(&pods));
-            let kept = if self.case.keeps_pods {
-                old.is_subset(&new)
-            } else {
-                new.is_subset(&old)
-            };
+            let kept = self.case.kept.is_true(&uids(&self.pods_before), &uids(&pods));
             let with_claims = self.case.before.clone().json()["spec"]["volumeClaimTemplates"].is_array();
             let wanted = pods.keys().filter(|_| with_claims).map(|pod| format!("data-{pod}"));
-            let fits = pods.len() == self.case.replicas && pods.values().all(is_updated) && kept;
+            let fits = pods.len() == self.case.pods && pods.values().all(is_updated) && kept;
             (fits && claims == wanted.collect())
                 .then_some(())
                 .ok_or_else(|| NotYet::new(format!("{:?}, {claims:?}", pods.keys())))
@@ -294,7 +252,9 @@ impl Attempt {
             let status = &set.data["status"];
             let seen = status["observedGeneration"].as_i64() == set.metadata.generation;
             let fields = expected.as_object().unwrap();
-            let matches = fields.iter().all(|(field, value)| status[field] == *value);
+            // Zero may be left out.
+            let is = |found: &Value, value: &Value| found == value || (found.is_null() && *value == json!(0));
+            let matches = fields.iter().all(|(field, value)| is(&status[field], value));
             (seen && matches)
                 .then_some(())
                 .ok_or_else(|| NotYet::new(format!("{expected} is not in {status:#}")))
