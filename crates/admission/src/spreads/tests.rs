@@ -47,10 +47,10 @@ impl Server {
 
     fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
         let failed = |code: u16, reason: &str| {
-            (
-                code,
-                json!({"kind": "Status", "code": code, "reason": reason, "message": reason}),
-            )
+            let message = format!("workloadspreads.apps.kruise.io \"spread\": {reason}");
+            let details = json!({"name": "spread", "group": "apps.kruise.io", "kind": "workloadspreads"});
+            let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message, "details": details});
+            (code, status)
         };
         self.kept(|kept| {
             if kept.spread.is_null() {

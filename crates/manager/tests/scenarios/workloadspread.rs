@@ -315,7 +315,8 @@ async fn given_a_deletion_that_never_happens_then_its_place_is_taken_again(stage
     let (name, _) = pods.first_key_value().unwrap();
     let status = json!(spreads(&stage).get("spread").await.unwrap().status);
     let mut list = status["versionedSubsetStatuses"]["versionIgnored"].clone();
-    let now = k8s_openapi::jiff::Timestamp::now().as_second();
+    // Times are in whole seconds: this one is later than the Pod was made.
+    let now = k8s_openapi::jiff::Timestamp::now().as_second() + 2;
     let now = k8s_openapi::jiff::Timestamp::from_second(now).unwrap().to_string();
     list[0]["deletingPods"] = json!({name: now});
     list[0]["missingReplicas"] = json!(1);
