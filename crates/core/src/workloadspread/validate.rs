@@ -206,17 +206,19 @@ fn of_limits(spec: &WorkloadSpreadSpec, path: &Path) -> Vec<FieldError> {
                 None => wrong("maxReplicas is not valid for subset"),
                 Some(share) => {
                     sum = sum.saturating_add(share);
-                    let is_last = index + 1 == spec.subsets.len();
                     if sum > 100 {
                         wrong("the sum of all subset's maxReplicas exceeds 100% is no permitted");
-                    } else if is_last && sum < 100 {
-                        wrong(
-                            "maxReplicas sum of all subsets must equal 100% when the last subset's maxReplicas is specified",
-                        );
                     }
                 }
             },
         }
+    }
+    let is_set = |subset: Option<&WorkloadSpreadSubset>| subset.is_some_and(|subset| subset.max_replicas.is_some());
+    if errors.is_empty() && is_share == Some(true) && is_set(spec.subsets.last()) && sum < 100 {
+        let most = spec.subsets.first().and_then(|first| first.max_replicas.as_ref());
+        let at = path.index(0).child("maxReplicas");
+        let detail = "maxReplicas sum of all subsets must equal 100% when type is specified as percent";
+        errors.push(FieldError::invalid(&at, scaled::shown(most), detail));
     }
     errors
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kruise_api::workloadspread::v1beta1::WorkloadSpread;
 use kruise_testkit::{
     builders::{Fixture as _, cloneset},
+    cluster,
     eventually::{NotYet, eventually, run_test},
     faults::Faults,
     namespace,
@@ -19,7 +20,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{controllers::Controllers, world::World};
+use super::{chart::Kinds, controllers::Controllers, world::World};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 const AT_ONCE: usize = 4;
@@ -30,7 +31,7 @@ const PODS: i32 = 4;
 #[test]
 fn given_a_crash_after_any_write_for_a_spread_then_its_pods_are_assigned_and_counted_all_the_same() {
     run_test(torture::deadline(Duration::from_mins(10)), async {
-        let world = World::new("crash-spread").await;
+        let world = World::knowing(Kinds::All, &cluster::kubeconfig(), "crash-spread").await;
         let zone = |name: &str| [("topology.kubernetes.io/zone".to_owned(), name.to_owned())].into();
         let options = SimOptions {
             count: 2,

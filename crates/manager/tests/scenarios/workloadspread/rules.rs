@@ -33,7 +33,7 @@ async fn given_spreads_that_make_no_sense_then_they_are_refused_with_the_field(s
         (
             json!([{"name": "a", "maxReplicas": "50%"}, {"name": "b", "maxReplicas": "40%"}]),
             json!({}),
-            "spec.subsets[1].maxReplicas",
+            "spec.subsets[0].maxReplicas",
         ),
         (
             json!([{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": "40%"}]),
