@@ -18,7 +18,7 @@ use crate::{
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kruise_core::{
-    admission::{Admit, Env, Lookups, Needs, Operation, Refusal, Version},
+    admission::{Admit, Env, Lookups, Needs, Operation, Refusal, Template, Version},
     field_error::FieldError,
     json_patch::diff,
     shared::tree::Object,
@@ -135,8 +135,13 @@ impl Call<'_> {
         let new: A = read(self.object()?, env.version)?;
         let old: Option<A> = self.request.old_object.and_then(|old| read(old, env.version).ok());
         let old = old.as_ref();
-        let template_errors = self.check_templates(&new, old).await?;
+        let mut template_errors = self.check_templates(new.templates(old)).await?;
         let needs = |found: &Lookups| new.needs_to_validate(old, &env, found);
+        if A::LOOKS_UP_TEMPLATES {
+            let found = self.look_up(Vec::new(), needs, Freshness::Cached).await;
+            let templates = new.templates_of_others(old, &found.lookups);
+            template_errors.extend(self.check_templates(templates).await?);
+        }
         let validate = |found: &Lookups| match old {
             Some(old) => new.validate_update(old, &env, found),
             None => new.validate(&env, found),
@@ -144,9 +149,9 @@ impl Call<'_> {
         self.decide(template_errors, needs, validate).await
     }
 
-    async fn check_templates<A: Admit>(&self, new: &A, old: Option<&A>) -> Result<Vec<FieldError>, Verdict> {
+    async fn check_templates(&self, templates: Vec<Template>) -> Result<Vec<FieldError>, Verdict> {
         let mut errors = Vec::new();
-        for template in new.templates(old) {
+        for template in templates {
             let (namespace, path) = (&self.request.namespace, &template.path);
             match self
                 .context

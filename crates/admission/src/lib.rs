@@ -25,6 +25,7 @@ mod readiness;
 mod review;
 mod server;
 mod settings;
+mod spreads;
 mod templates;
 mod validate_pod;
 
@@ -34,10 +35,11 @@ pub use alone::Alone;
 pub use audit::{AuditError, AuditLog};
 pub use budgets::Budgets;
 pub use look_up::{Cluster, Found, Freshness, LookUp};
-pub use pods::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
+pub use pods::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE, STATES_BY_TARGET};
 pub use readiness::Readiness;
 pub use review::{Request, Resource, User};
 pub use settings::{CertStore, Settings};
+pub use spreads::Spreads;
 pub use templates::{TemplateCheck, Templates, Unchecked};
 pub use verdict::Verdict;
 
@@ -71,6 +73,8 @@ pub struct Context {
     /// The budgets that Pods belong to; none where nobody keeps them.
     pub budgets: Option<Budgets>,
     explanations: Option<Explanations>,
+    /// The spreads that give Pods their subsets; none where nobody keeps them.
+    pub spreads: Option<Spreads>,
     client: Client,
     /// The manager's own.
     pub namespace: Arc<str>,
@@ -97,6 +101,7 @@ impl Context {
             stores: Stores::default(),
             budgets: None,
             explanations: None,
+            spreads: None,
             client,
             namespace: SYSTEM_NAMESPACE.into(),
             audit: Audit {
@@ -156,6 +161,8 @@ pub struct Dependencies {
     pub budgets: Option<Budgets>,
     /// What people are told from about objects.
     pub explainer: Option<Explainer>,
+    /// The spreads that give Pods their subsets.
+    pub spreads: Option<Spreads>,
     pub gates: Gates,
     pub registry: Registry,
     pub readiness: Readiness,
@@ -193,6 +200,7 @@ impl Admission {
             audit,
             budgets,
             explainer,
+            spreads,
             gates,
             registry,
             readiness,
@@ -210,6 +218,7 @@ impl Admission {
             host: settings.endpoint(settings.port).host(),
             secret: settings.secret_name.clone(),
         });
+        context.spreads = spreads;
         if let Some(log) = audit {
             context = context.with_audit_log(log);
         }

@@ -6,6 +6,8 @@
 use crate::find_pods;
 use futures::{StreamExt as _, future::BoxFuture, stream};
 use kruise_api::{
+    cloneset::v1beta1::CloneSet,
+    kind::Kind as _,
     names::{
         component::MANAGER_USER_AGENT,
         label,
@@ -14,16 +16,18 @@ use kruise_api::{
     pod::Pod,
     resource::Resource,
     sidecarset::v1beta1::SidecarSet,
+    statefulset::v1beta1::StatefulSet,
 };
 use kruise_core::{
     admission::{Lookups, NamedPod, Needs, ObjectRef},
-    shared::validate::label::subdomain_faults,
+    shared::{validate::label::subdomain_faults, workload::WorkloadRef},
 };
 use kruise_runtime::{cache::Stores, error::Error};
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
     core::{ApiResource, GroupVersionKind},
+    discovery::pinned_kind,
 };
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -198,6 +202,14 @@ impl Cluster {
                 self.list(Api::namespaced_with(self.client(), ours, &revisions), &selector)
                     .await
             }
+            ObjectRef::Workload(workload) => {
+                let resource = match timeout(DEADLINE, self.resource_of(workload)).await {
+                    Ok(resource) => resource?,
+                    Err(_) => return Err(NO_ANSWER.to_owned()),
+                };
+                let api = Api::namespaced_with(self.client(), namespace, &resource);
+                self.named(api, &workload.name).await
+            }
             ObjectRef::Configuration => {
                 let maps = erased::<core::ConfigMap>();
                 self.named(Api::namespaced_with(self.client(), ours, &maps), CONFIGURATION)
@@ -205,6 +217,29 @@ impl Cluster {
             }
             ObjectRef::DryRun { resource, object } => self.try_to_create(resource, object).await,
         }
+    }
+
+    /// How a workload's kind is reached; of those that we do not know the API server is asked.
+    async fn resource_of(&self, workload: &WorkloadRef) -> Result<ApiResource, String> {
+        use k8s_openapi::api::{apps::v1 as apps, batch::v1 as batch};
+        let known = [
+            CloneSet::RESOURCE,
+            StatefulSet::RESOURCE,
+            apps::Deployment::RESOURCE,
+            apps::ReplicaSet::RESOURCE,
+            apps::StatefulSet::RESOURCE,
+            batch::Job::RESOURCE,
+        ];
+        if let Some(known) = known.iter().find(|known| workload.is_of(known.group, known.kind)) {
+            let kind = GroupVersionKind::gvk(known.group, known.version, known.kind);
+            return Ok(ApiResource::from_gvk_with_plural(&kind, known.plural));
+        }
+        let version = workload.api_version.rsplit('/').next().unwrap_or_default();
+        let kind = GroupVersionKind::gvk(workload.group(), version, &workload.kind);
+        let found = pinned_kind(&self.client, &kind).await;
+        found
+            .map(|(resource, _)| resource)
+            .map_err(|error| Error::from(error).to_string())
     }
 
     fn client(&self) -> Client {

@@ -2,12 +2,12 @@
 //!
 //! The steps of [`kruise_core::pod`] see the cache of the process through a [`view::CacheView`]. What it lacks is read from the API server, within the time of the
 //! request, and the Pod is then judged again from the beginning. A Pod is not refused for what the cache says of a SidecarSet before the set has been read
-//! once more.
+//! once more. A step that has to note something is answered in the same way: it is noted, once, and the Pod judged again.
 
 mod index;
 mod view;
 
-pub use index::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
+pub use index::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, SPREADS_BY_NAMESPACE, STATES_BY_TARGET};
 
 use crate::{Context, Request, Verdict, descriptor::Descriptor};
 use futures::future::BoxFuture;
@@ -55,6 +55,12 @@ async fn decide(pod: &str, request: &Request<'_>, context: &Context) -> Verdict 
             Ok(patch) => return Verdict::change(patch),
             Err(error) => error,
         };
+        if let PodError::Unplaced(ask) = &error {
+            match view.place(ask).await {
+                Ok(()) => continue,
+                Err(reason) => return Verdict::refuse(500, reason),
+            }
+        }
         let to_read = match &error {
             PodError::Missing(missing) => vec![missing.0.clone()],
             PodError::Sidecars(error) => view.unread(doubtful(error)),

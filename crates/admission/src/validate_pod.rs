@@ -1,10 +1,12 @@
-//! `/validate-pod`: deletions, evictions and updates of Pods, as far as their PodUnavailableBudget allows.
+//! `/validate-pod`: deletions, evictions and updates of Pods, as far as their PodUnavailableBudget allows. What then leaves is noted ([`leaving`]).
 //!
 //! - A Pod that names no budget is let through at once, and so is a change that does not disturb it.
 //! - A deletion or an update is judged by the Pod of the request. An eviction does not bring the Pod along: the cache knows it, and before a Pod is let go as
 //!   one that need not be protected, the API server is asked.
 //! - In a dry run, of the request or of the eviction it asks for, everything is judged and nothing written down.
 //! - A refusal is 403 with the reason `Forbidden`, is counted and written down. What cannot be judged is 400.
+
+mod leaving;
 
 use crate::{Budgets, Context, Request, Verdict, budgets::Grant, descriptor::Descriptor};
 use futures::future::BoxFuture;
@@ -36,32 +38,44 @@ pub(crate) fn validate<'a>(
     _: &'static Descriptor,
 ) -> BoxFuture<'a, Verdict> {
     Box::pin(async move {
-        let Some(budgets) = &context.budgets else {
-            return Verdict::allow();
-        };
         if !request.resource.group.is_empty() || request.resource.resource != "pods" {
             return Verdict::allow();
         }
-        let asked = match (&*request.operation, &*request.sub_resource) {
-            ("UPDATE", "") => updated(request, budgets),
-            ("DELETE", "") => deleted(request, budgets),
-            ("CREATE", "eviction") => evicted(request, context, budgets).await,
-            _ => Ok(None),
-        };
-        let (pod, operation) = match asked {
-            Ok(Some(asked)) => asked,
-            Ok(None) => return Verdict::allow(),
-            Err(reason) => return Verdict::refuse(400, reason),
-        };
-        match budgets.ask(&pod, operation, is_dry_run(request)).await {
-            Ok(Grant::Yes) => Verdict::allow(),
-            Ok(Grant::No(reason)) => {
-                write_down(&pod, request, context).await;
-                Verdict::refuse(403, reason).because("Forbidden")
-            }
-            Err(error) => Verdict::refuse(400, error.to_string()),
+        let verdict = protect(request, context).await;
+        if !verdict.allowed {
+            return verdict;
+        }
+        match leaving::note(request, context).await {
+            Ok(()) => verdict,
+            Err(reason) => Verdict::refuse(400, reason),
         }
     })
+}
+
+/// Asks the budget of the Pod.
+async fn protect(request: &Request<'_>, context: &Context) -> Verdict {
+    let Some(budgets) = &context.budgets else {
+        return Verdict::allow();
+    };
+    let asked = match (&*request.operation, &*request.sub_resource) {
+        ("UPDATE", "") => updated(request, budgets),
+        ("DELETE", "") => deleted(request, budgets),
+        ("CREATE", "eviction") => evicted(request, context, budgets).await,
+        _ => Ok(None),
+    };
+    let (pod, operation) = match asked {
+        Ok(Some(asked)) => asked,
+        Ok(None) => return Verdict::allow(),
+        Err(reason) => return Verdict::refuse(400, reason),
+    };
+    match budgets.ask(&pod, operation, is_dry_run(request)).await {
+        Ok(Grant::Yes) => Verdict::allow(),
+        Ok(Grant::No(reason)) => {
+            write_down(&pod, request, context).await;
+            Verdict::refuse(403, reason).because("Forbidden")
+        }
+        Err(error) => Verdict::refuse(400, error.to_string()),
+    }
 }
 
 type Asked = Result<Option<(Pod, Operation)>, String>;
@@ -101,11 +115,7 @@ async fn evicted(request: &Request<'_>, context: &Context, budgets: &Budgets) ->
     if !budgets.is_asked(Operation::Evict) {
         return Ok(None);
     }
-    let name = if request.name.is_empty() {
-        request.object.and_then(named).unwrap_or_default()
-    } else {
-        request.name.to_string()
-    };
+    let name = named(request);
     let cached = context
         .stores
         .get::<Pod>()
@@ -120,12 +130,22 @@ async fn evicted(request: &Request<'_>, context: &Context, budgets: &Budgets) ->
         .stores
         .synced::<kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget>()
         .is_none_or(|budgets| !budgets.is_empty());
-    if !has_budgets || !subdomain_faults(&name).is_empty() {
+    if !has_budgets {
+        return Ok(None);
+    }
+    let pod = read_live(request, context, &name).await?;
+    Ok(pod.map(|pod| (pod, Operation::Evict)))
+}
+
+/// Reads a Pod of the request's namespace from the API server.
+async fn read_live(request: &Request<'_>, context: &Context, name: &str) -> Result<Option<Pod>, String> {
+    // Nothing has such a name, and it would make another address of ours.
+    if !subdomain_faults(name).is_empty() {
         return Ok(None);
     }
     let resource = ApiResource::erase::<WholePod>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &request.namespace, &resource);
-    let pod = match timeout(DEADLINE, api.get_opt(&name)).await {
+    let pod = match timeout(DEADLINE, api.get_opt(name)).await {
         Ok(Ok(pod)) => pod,
         Ok(Err(error)) => return Err(Error::from(error).to_string()),
         Err(_) => return Err(format!("Pod {name} could not be read in time")),
@@ -133,12 +153,19 @@ async fn evicted(request: &Request<'_>, context: &Context, budgets: &Budgets) ->
     let Some(pod) = pod else { return Ok(None) };
     let pod = serde_json::to_value(pod).and_then(serde_json::from_value::<Pod>);
     let pod = pod.map_err(|error| error.to_string())?;
-    Ok(Some((placed(pod, request), Operation::Evict)))
+    Ok(Some(placed(pod, request)))
 }
 
-fn named(eviction: &RawValue) -> Option<String> {
-    let eviction: Value = serde_json::from_str(eviction.get()).ok()?;
-    Some(eviction.pointer("/metadata/name")?.as_str()?.to_owned())
+/// The name of the Pod that is to be evicted.
+fn named(request: &Request<'_>) -> String {
+    if !request.name.is_empty() {
+        return request.name.to_string();
+    }
+    let eviction = request
+        .object
+        .and_then(|eviction| serde_json::from_str::<Value>(eviction.get()).ok());
+    let name = eviction.and_then(|eviction| Some(eviction.pointer("/metadata/name")?.as_str()?.to_owned()));
+    name.unwrap_or_default()
 }
 
 fn read<T: serde::de::DeserializeOwned>(object: &RawValue) -> Result<T, String> {

@@ -13,9 +13,20 @@ pub struct Job {
     /// Name, owners and so on.
     #[serde(deserialize_with = "known")]
     pub metadata: Meta,
+    /// What is wanted.
+    #[serde(deserialize_with = "or_empty")]
+    pub spec: JobSpec,
     /// What is.
     #[serde(deserialize_with = "or_empty")]
     pub status: JobStatus,
+}
+
+/// What controllers read of a Job's spec.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct JobSpec {
+    /// Pods that run at the same time.
+    pub parallelism: Option<i32>,
 }
 
 projection!(Job, of: k8s_openapi::api::batch::v1::Job);

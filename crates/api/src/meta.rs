@@ -92,11 +92,12 @@ impl Meta {
 }
 
 /// Keys that are read and have another name.
-const READ: [&str; 4] = [
+const READ: [&str; 5] = [
     annotation::IN_PLACE_STATE_OLD,
     annotation::IN_PLACE_GRACE_OLD,
     annotation::POD_DELETION_COST,
     annotation::DAEMON_SET_TEMPLATE_GENERATION,
+    annotation::DEPLOYMENT_REVISION,
 ];
 
 /// Whether a decision may read an annotation of any object.

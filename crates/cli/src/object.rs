@@ -1,17 +1,18 @@
 //! Which object is meant, and what it says of itself.
 //!
 //! What all kinds have is told the same way for all: that an object is being deleted, that its status is old or missing, its conditions. A kind adds what its
-//! own numbers mean ([`workloads`], [`jobs`], [`placement`], [`probes`]).
+//! own numbers mean ([`workloads`], [`jobs`], [`placement`], [`probes`], [`spreads`]).
 
 mod jobs;
 mod placement;
 mod probes;
+mod spreads;
 mod workloads;
 
 use anyhow::{Result, bail};
 use kruise_api::{
     advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, persistentpodstate, podprobemarker,
-    registry::KindInfo, resourcedistribution, sidecarset, statefulset, uniteddeployment,
+    registry::KindInfo, resourcedistribution, sidecarset, statefulset, uniteddeployment, workloadspread,
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
@@ -81,6 +82,11 @@ const KINDS: &[ExplainedKind] = &[
         info: &uniteddeployment::KIND,
         summary: workloads::united_summary,
         describe: workloads::united,
+    },
+    ExplainedKind {
+        info: &workloadspread::KIND,
+        summary: spreads::summary,
+        describe: spreads::describe,
     },
 ];
 

@@ -13,6 +13,7 @@
 
 use crate::field_error::{FieldError, FieldErrors, Path};
 use crate::shared::tree::Object;
+use crate::shared::workload::WorkloadRef;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::{gates::Gates, read::ReadError, resource::Resource};
@@ -48,6 +49,14 @@ pub trait Admit: Sized + Send + Sync + 'static {
     /// Returns the Pod templates that the API server has to check: those that are new or have changed. What has not changed is not checked again, because
     /// Kubernetes may have become stricter since.
     fn templates(&self, _old: Option<&Self>) -> Vec<Template> {
+        Vec::new()
+    }
+
+    /// Whether [`Admit::templates_of_others`] has any.
+    const LOOKS_UP_TEMPLATES: bool = false;
+
+    /// Returns further Pod templates that the API server has to check: those of other objects, which were looked up, as this one changes them.
+    fn templates_of_others(&self, _old: Option<&Self>, _found: &Lookups) -> Vec<Template> {
         Vec::new()
     }
 
@@ -163,6 +172,8 @@ pub enum ObjectRef {
         /// The object as JSON.
         object: String,
     },
+    /// A workload of any kind.
+    Workload(WorkloadRef),
 }
 
 impl fmt::Display for ObjectRef {
@@ -180,6 +191,7 @@ impl fmt::Display for ObjectRef {
             Self::RevisionsOfSidecarSet(set) => write!(f, "the list of ControllerRevisions of SidecarSet {set}"),
             Self::Configuration => f.write_str("ConfigMap kruise-configuration"),
             Self::DryRun { resource, .. } => write!(f, "the dry run of creating a {}", resource.kind),
+            Self::Workload(workload) => write!(f, "{} {}", workload.kind, workload.name),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! | step | for | does |
 //! |---|---|---|
 //! | readiness gate | Pods of our workloads; with gate `KruisePodReadinessGate` every Pod | adds the readiness gate `KruisePodReady` |
+//! | workload spread | Pods of a workload that is spread | chooses a subset, and puts in what it adds |
 //! | sidecars | Pods that SidecarSets apply to | injects containers, volumes, secrets, annotations |
 //! | launch priority | Pods whose containers have an order | holds each container until those before it are ready |
 //! | related budget | Pods that a PodUnavailableBudget covers | says which one |
@@ -32,6 +33,7 @@ mod readiness_gate;
 mod related_budget;
 mod sidecars;
 mod view;
+mod workload_spread;
 
 pub use draft::Draft;
 pub use persistent_states::PersistentPodStates;
@@ -39,9 +41,11 @@ pub use probes::ProbeMarkers;
 pub use related_budget::Budgets;
 pub use sidecars::SidecarSets;
 pub use view::{Empty, Missing, View};
+pub use workload_spread::{Above, Placement, WorkloadSpreads};
 
 use crate::json_patch::Operation;
 use crate::sidecarset::inject::InjectError;
+use crate::workloadspread::ledger;
 use jiff::Timestamp;
 use kruise_api::gates::Gates;
 use std::fmt;
@@ -79,6 +83,12 @@ pub enum PodError {
     /// Something has to be read first; the Pod is then judged again.
     #[error("{0} has not been read")]
     Missing(Missing),
+    /// A WorkloadSpread has to be asked for a subset, which notes the Pod; the Pod is then judged again.
+    #[error("WorkloadSpread {} has not been asked", .0.spread)]
+    Unplaced(Box<ledger::Ask>),
+    /// The Pod cannot be given a subset.
+    #[error("the Pod cannot be spread: {0}")]
+    Spread(String),
     /// What SidecarSets bring cannot be injected.
     #[error(transparent)]
     Sidecars(#[from] InjectError),
@@ -106,7 +116,12 @@ impl PodError {
     pub fn code(&self) -> u16 {
         match self {
             Self::Malformed(_) | Self::NotAnObject => 400,
-            Self::Missing(_) | Self::Sidecars(_) | Self::Configuration(_) | Self::Priority { .. } => 500,
+            Self::Missing(_)
+            | Self::Unplaced(_)
+            | Self::Spread(_)
+            | Self::Sidecars(_)
+            | Self::Configuration(_)
+            | Self::Priority { .. } => 500,
         }
     }
 }
@@ -121,6 +136,7 @@ type Step = fn(&mut Draft<'_>, &Env<'_>) -> Result<(), PodError>;
 
 const STEPS: &[Step] = &[
     readiness_gate::add,
+    workload_spread::add,
     sidecars::add,
     launch_priority::add,
     related_budget::add,

@@ -16,8 +16,8 @@
 //! | ordinals that a set wants | [`ordinals`] |
 //! | what probes leave on Pods | [`probe_marks`] |
 //! | numbers that users give as shares | [`scaled_value`] |
-//! | patches of Pod templates | [`strategic_merge`] |
 //! | status, conditions, reasons | [`status`], [`conditions`], [`explain`] |
+//! | patches of Pods that users write | [`strategic_merge`] |
 //! | workloads of any kind, by reference | [`workload`] |
 //! | rules of admission | [`validate`] |
 

@@ -57,9 +57,14 @@ pub fn watch(platform: &mut Platform, registry: &Registry) -> prometheus::Result
     )?;
     registry.register(Box::new(errors.clone()))?;
     let store = platform.store::<ConfigurationMap>();
+    let spreads = platform.spreads().clone();
     store.subscribe(move |event| {
         let configuration = event.new.map(|map| map.read());
         let wrong = configuration.as_ref().map(Configuration::errors).unwrap_or_default();
+        let custom = configuration
+            .as_ref()
+            .and_then(|read| read.workload_spread.as_ref().ok());
+        spreads.set_custom(custom.map(|custom| custom.as_slice().into()));
         errors.set(wrong.len() as i64);
         for error in &wrong {
             error!("{error}");

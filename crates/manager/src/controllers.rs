@@ -28,6 +28,7 @@ mod sidecar_terminator;
 mod sidecarset;
 mod statefulset;
 mod uniteddeployment;
+mod workloadspread;
 
 use crate::{
     platform::Platform,
@@ -93,6 +94,10 @@ const BUILT: &[(&str, Build)] = &[
     (
         controller::UNITED_DEPLOYMENT,
         build_one::<uniteddeployment::UnitedDeployments>,
+    ),
+    (
+        controller::WORKLOAD_SPREAD,
+        build_one::<workloadspread::WorkloadSpreads>,
     ),
 ];
 

@@ -26,7 +26,7 @@ pub use workloads::{Resolved, Workloads, look_up};
 
 use crate::Settings;
 use jiff::Timestamp;
-use kruise_admission::{Budgets, descriptor};
+use kruise_admission::{Budgets, Spreads, descriptor};
 use kruise_api::{
     gates::Gate,
     meta::PartialObject,
@@ -35,7 +35,10 @@ use kruise_api::{
     scaled::Scaled,
     uniteddeployment::workload::SubsetWorkload,
 };
-use kruise_core::plan::{self, Env};
+use kruise_core::{
+    plan::{self, Env},
+    workloadspread::version::VersionedKinds,
+};
 use kruise_runtime::{
     admin::Plans,
     cache::{Cache, CacheOptions, Kind, Store, Stores},
@@ -62,6 +65,7 @@ pub struct Platform {
     scaled_stores: HashMap<&'static Resource, Store<Scaled>>,
     subset_stores: HashMap<&'static Resource, Store<SubsetWorkload>>,
     budgets: Budgets,
+    spreads: Spreads,
     plans: Plans,
     writer: Writer,
     recorder: Recorder,
@@ -103,6 +107,12 @@ impl Platform {
             recorder.named(source::BUDGET_WEBHOOK),
             settings.gates,
         );
+        let noting = Writer::new(client.clone(), Leadership::always(), rated.clone(), writes.clone());
+        let spreads = Spreads::new(
+            client.clone(),
+            noting.named(controller::WORKLOAD_SPREAD),
+            VersionedKinds::read(&settings.flags.rules.ws_enabled_versioned_status),
+        );
         let leaks = IntCounterVec::new(
             Opts::new(
                 "cloneset_scale_expectation_leakage",
@@ -129,6 +139,7 @@ impl Platform {
             scaled_stores: HashMap::new(),
             subset_stores: HashMap::new(),
             budgets,
+            spreads,
             plans,
             writer: Writer::new(client, leadership, rated, writes.clone()),
             recorder,
@@ -202,6 +213,11 @@ impl Platform {
     /// Returns the budgets of Pods, which are asked before a Pod is disturbed.
     pub fn budgets(&self) -> &Budgets {
         &self.budgets
+    }
+
+    /// Returns the spreads that give Pods their subsets.
+    pub fn spreads(&self) -> &Spreads {
+        &self.spreads
     }
 
     /// For what is read when it is needed, and not watched.

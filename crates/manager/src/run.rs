@@ -17,8 +17,9 @@ mod leading;
 use crate::{Settings, configuration, controllers, leader::LeaseHolder, platform::Platform};
 use anyhow::Result;
 use endpoints::Endpoints;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use kruise_admission::{Admission, AdmissionError, AuditLog, Dependencies, Installed, Readiness, explain::Explainer};
-use kruise_api::names::component::MANAGER_USER_AGENT;
+use kruise_api::{kind::Kind as _, names::component::MANAGER_USER_AGENT};
 use kruise_runtime::{
     client,
     lease::Leadership,
@@ -81,6 +82,8 @@ pub async fn run_through(
     let stores = platform.stores();
     let budgets = platform.budgets().clone();
     budgets.read_from(stores.clone());
+    let spreads = platform.spreads().clone();
+    spreads.read_from(stores.clone(), platform.metadata_store(ReplicaSet::RESOURCE));
     let mut cache = platform.into_cache();
     let installed = Installed::watch(&mut cache, &settings.admission());
     let synced = cache.syncing();
@@ -107,6 +110,7 @@ pub async fn run_through(
         audit: Some(audit),
         budgets: Some(budgets),
         explainer: Some(explainer),
+        spreads: Some(spreads),
         gates: settings.gates,
         registry,
         readiness,

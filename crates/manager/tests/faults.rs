@@ -15,6 +15,7 @@ mod cluster {
     mod pod_history;
     mod probes_crash;
     mod sidecarset_crash;
+    mod spread_crash;
     mod storm;
     mod united_crash;
     mod workload_crash;

@@ -17,6 +17,7 @@ use kruise_api::{
     podprobemarker::v1alpha1::PodProbeMarker,
     podunavailablebudget::{self, v1beta1::PodUnavailableBudget},
     sidecarset::{self, v1beta1::SidecarSet},
+    workloadspread::v1beta1::WorkloadSpread,
 };
 use kruise_runtime::cache::Stores;
 
@@ -34,6 +35,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
                 Stores::pending::<Namespace>,
                 Stores::pending::<PersistentPodState>,
                 Stores::pending::<PodProbeMarker>,
+                Stores::pending::<WorkloadSpread>,
             ],
         }),
         validate: Some(Hook {
@@ -194,6 +196,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
                 controller::NODE_POD_PROBE,
                 controller::POD_PROBE_MARKER,
                 controller::SIDECAR_TERMINATOR,
+                controller::WORKLOAD_SPREAD,
             ]),
         )],
     ),
@@ -267,6 +270,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         &[
             needed(grant("", ALL), Controllers(&[controller::ADVANCED_CRON_JOB])),
             needed(grant("/status", CHANGE), Controllers(&[controller::ADVANCED_CRON_JOB])),
+            needed(grant("", READ), Controllers(&[controller::WORKLOAD_SPREAD])),
         ],
     ),
     granted(

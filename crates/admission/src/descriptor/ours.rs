@@ -361,16 +361,19 @@ pub(super) const KINDS: &[Descriptor] = &[
         ..kind(&uniteddeployment::KIND)
     },
     Descriptor {
-        validate: Some(hook(
-            "/validate-apps-kruise-io-workloadspread",
-            Some("/validate-apps-kruise-io-v1alpha1-workloadspread"),
-            &[entry("vworkloadspread.kb.io", CU)],
-        )),
+        validate: Some(Hook {
+            handler: Handler::Later(admit::validate::<core::workloadspread::Submitted>),
+            ..hook(
+                "/validate-apps-kruise-io-workloadspread",
+                Some("/validate-apps-kruise-io-v1alpha1-workloadspread"),
+                &[entry("vworkloadspread.kb.io", CU)],
+            )
+        }),
         gates: Needs::All(&[Gate::WorkloadSpread]),
         invalid: 400,
         controllers: &[Controller {
             gates: &[&[Gate::WorkloadSpread]],
-            ..limited(tuned(controller::WORKLOAD_SPREAD, "workloadspread-workers"))
+            ..built(limited(tuned(controller::WORKLOAD_SPREAD, "workloadspread-workers")))
         }],
         grants: &[
             grant("", &["get", "list", "patch", "update", "watch"]),

@@ -2,7 +2,7 @@
 
 use kruise_api::{
     names::label, persistentpodstate::v1beta1::PersistentPodState, podprobemarker::v1alpha1::PodProbeMarker,
-    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
+    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet, workloadspread::v1beta1::WorkloadSpread,
 };
 use kruise_core::persistentpodstate::{target_key, workload_of};
 use kruise_core::sidecarset::select;
@@ -27,4 +27,9 @@ pub const STATES_BY_TARGET: Index<PersistentPodState> = Index::new("target", |st
 /// PodProbeMarkers by their namespace.
 pub const MARKERS_BY_NAMESPACE: Index<PodProbeMarker> = Index::new("namespace", |marker, key| {
     key(marker.metadata.namespace.as_deref().unwrap_or_default());
+});
+
+/// WorkloadSpreads by namespace.
+pub const SPREADS_BY_NAMESPACE: Index<WorkloadSpread> = Index::new("namespace", |spread, key| {
+    key(spread.metadata.namespace.as_deref().unwrap_or_default());
 });

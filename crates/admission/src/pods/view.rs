@@ -1,5 +1,7 @@
 //! What steps see: the cache where it is complete, and what was read from the API server for this Pod.
 
+mod spreads;
+
 use super::{MARKERS_BY_NAMESPACE, REVISIONS_BY_SIDECAR_SET, SETS_BY_POD, STATES_BY_TARGET};
 use crate::{Context, look_up::Freshness};
 use kruise_api::{
@@ -9,7 +11,7 @@ use kruise_api::{
 };
 use kruise_core::admission::{Needs, ObjectRef};
 use kruise_core::persistentpodstate::{kinds, target_key, workload_of};
-use kruise_core::pod::{Budgets, Missing, PersistentPodStates, ProbeMarkers, SidecarSets};
+use kruise_core::pod::{Budgets, Missing, PersistentPodStates, Placement, ProbeMarkers, SidecarSets};
 use kruise_core::shared::workload::WorkloadRef;
 use kruise_core::sidecarset::select;
 use kruise_runtime::cache::{Store, SyncState};
@@ -24,6 +26,7 @@ pub(super) struct CacheView<'a> {
     /// Where the Pod is created.
     namespace: &'a str,
     read: BTreeMap<ObjectRef, Option<Value>>,
+    placed: Option<Placement>,
 }
 
 impl<'a> CacheView<'a> {
@@ -32,6 +35,7 @@ impl<'a> CacheView<'a> {
             context,
             namespace,
             read: BTreeMap::new(),
+            placed: None,
         }
     }
 

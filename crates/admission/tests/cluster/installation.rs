@@ -224,6 +224,7 @@ impl Installation {
             audit: None,
             budgets: None,
             explainer: None,
+            spreads: None,
             gates,
             registry: registry.clone(),
             readiness: readiness.clone(),

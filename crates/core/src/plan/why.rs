@@ -2,7 +2,7 @@
 //!
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
 //! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), of jobs ([`Jobs`]), of copies
-//! ([`Distribution`]), of what is remembered of Pods ([`Topology`]), of subsets ([`Subsets`]), and of probes ([`Probes`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ([`Distribution`]), of what is remembered of Pods ([`Topology`]), of subsets ([`Subsets`]), of probes ([`Probes`]), and of spreads ([`Spreads`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) with their
 //! ordinals ([`Ordinals`]) and claims ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
@@ -20,6 +20,7 @@ mod ordinals;
 mod pods;
 mod probes;
 mod rollout;
+mod spreads;
 mod subsets;
 mod topology;
 
@@ -38,6 +39,7 @@ pub use ordinals::{OrdinalState, Ordinals};
 pub use pods::{Hook, Pods};
 pub use probes::Probes;
 pub use rollout::Rollout;
+pub use spreads::Spreads;
 pub use subsets::Subsets;
 pub use topology::Topology;
 
@@ -71,6 +73,8 @@ pub enum Why {
     Probes(Probes),
     /// What holds back the subsets of a workload.
     Subsets(Subsets),
+    /// What keeps Pods out of their subsets.
+    Spreads(Spreads),
 }
 
 impl fmt::Display for Why {
@@ -89,6 +93,7 @@ impl fmt::Display for Why {
             Self::Topology(why) => fmt::Display::fmt(why, f),
             Self::Probes(why) => fmt::Display::fmt(why, f),
             Self::Subsets(why) => fmt::Display::fmt(why, f),
+            Self::Spreads(why) => fmt::Display::fmt(why, f),
         }
     }
 }
@@ -168,6 +173,12 @@ impl From<Probes> for Why {
 impl From<Subsets> for Why {
     fn from(why: Subsets) -> Self {
         Self::Subsets(why)
+    }
+}
+
+impl From<Spreads> for Why {
+    fn from(why: Spreads) -> Self {
+        Self::Spreads(why)
     }
 }
 

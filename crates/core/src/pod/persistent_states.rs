@@ -69,6 +69,8 @@ mod tests {
 
     impl ProbeMarkers for Known {}
 
+    impl crate::pod::WorkloadSpreads for Known {}
+
     impl PersistentPodStates for Known {
         fn states_of(&self, _: &str, _: &WorkloadRef) -> Result<Vec<Arc<PersistentPodState>>, Missing> {
             let read = |state: &Value| Arc::new(serde_json::from_value(state.clone()).unwrap());

@@ -96,6 +96,8 @@ mod tests {
     /// A namespace with these markers, unless they have to be read first.
     struct Space(Option<Vec<Value>>);
 
+    impl crate::pod::WorkloadSpreads for Space {}
+
     impl ProbeMarkers for Space {
         fn probe_markers(&self, _: &str) -> Result<Vec<Arc<PodProbeMarker>>, Missing> {
             let read = |marker: &Value| Arc::new(serde_json::from_value(marker.clone()).unwrap());

@@ -74,6 +74,8 @@ mod tests {
     /// A namespace with these budgets, where ReplicaSet `web-1` is of Deployment `web`.
     struct World(Vec<Arc<PodUnavailableBudget>>);
 
+    impl crate::pod::WorkloadSpreads for World {}
+
     impl Budgets for World {
         fn budgets(&self, namespace: &str) -> Vec<Arc<PodUnavailableBudget>> {
             if namespace == "shop" {

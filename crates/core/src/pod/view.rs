@@ -4,13 +4,14 @@ use super::persistent_states::PersistentPodStates;
 use super::probes::ProbeMarkers;
 use super::related_budget::Budgets;
 use super::sidecars::SidecarSets;
+use super::workload_spread::WorkloadSpreads;
 use crate::admission::ObjectRef;
 use std::fmt;
 
 /// The cluster, for reading: what each step wants to know.
-pub trait View: SidecarSets + Budgets + PersistentPodStates + ProbeMarkers + Sync {}
+pub trait View: SidecarSets + Budgets + PersistentPodStates + ProbeMarkers + WorkloadSpreads + Sync {}
 
-impl<V: SidecarSets + Budgets + PersistentPodStates + ProbeMarkers + Sync> View for V {}
+impl<V: SidecarSets + Budgets + PersistentPodStates + ProbeMarkers + WorkloadSpreads + Sync> View for V {}
 
 /// What is not known yet and has to be read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,3 +34,5 @@ impl Budgets for Empty {}
 impl PersistentPodStates for Empty {}
 
 impl ProbeMarkers for Empty {}
+
+impl WorkloadSpreads for Empty {}

@@ -115,6 +115,11 @@ impl PodBuilder {
         serde_json::from_value(self.0.clone()).unwrap()
     }
 
+    /// The Pod as JSON.
+    pub(crate) fn json(&self) -> Value {
+        self.0.clone()
+    }
+
     /// The Pod after strategic merge patches, as the API server applies them.
     pub(crate) fn patched<'a>(mut self, patches: impl IntoIterator<Item = &'a super::pod_change::PodPatch>) -> Self {
         for patch in patches {

@@ -14,7 +14,7 @@ pub mod taints;
 
 use kruise_api::meta::Pairs;
 use kruise_api::node::{Node, Taint};
-use kruise_api::pod::{NodeTerm, Pod, Toleration};
+use kruise_api::pod::{NodeRequirement, NodeTerm, Pod, Toleration};
 use kruise_api::text::Text;
 use serde::Deserialize;
 use serde_json::Value;
@@ -126,6 +126,32 @@ impl NodeRequirements {
     pub fn with_daemon_tolerations(mut self) -> Self {
         let more = taints::daemon_tolerations(self.is_host_network());
         self.tolerations.get_or_insert_default().extend(more);
+        self
+    }
+
+    /// The same for a Pod that also tolerates these taints, and for which this term has to hold beside its own.
+    #[must_use]
+    pub fn and(mut self, term: Option<&NodeTerm>, tolerations: impl IntoIterator<Item = Toleration>) -> Self {
+        self.tolerations.get_or_insert_default().extend(tolerations);
+        let Some(term) = term else { return self };
+        let affinity = self
+            .affinity
+            .get_or_insert_default()
+            .node_affinity
+            .get_or_insert_default();
+        let required = affinity
+            .required_during_scheduling_ignored_during_execution
+            .get_or_insert_default();
+        let terms = required.node_selector_terms.get_or_insert_default();
+        if terms.is_empty() {
+            terms.push(term.clone());
+            return self;
+        }
+        for known in terms {
+            let both = |own: &[NodeRequirement], more: &[NodeRequirement]| own.iter().chain(more).cloned().collect();
+            known.match_expressions = both(&known.match_expressions, &term.match_expressions);
+            known.match_fields = both(&known.match_fields, &term.match_fields);
+        }
         self
     }
 

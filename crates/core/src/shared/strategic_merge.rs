@@ -4,7 +4,7 @@
 //!   What is not in this module's table is replaced as a whole.
 //! - `null` removes a field. `$patch: delete` removes an item or an object, `$patch: replace` puts what follows in its place.
 //! - `$deleteFromPrimitiveList/f` takes texts out of list `f`, `$retainKeys` drops all other fields, `$setElementOrder/f` gives the order.
-//! - A patch that is no object changes nothing.
+//! - A patch that is no object changes nothing, [`apply`] says so.
 
 use std::cmp::Ordering;
 
@@ -29,6 +29,7 @@ enum By {
 /// Lists of a Pod template that are merged, by the name of the field.
 fn rule(field: &str) -> Option<By> {
     Some(match field {
+        "conditions" => By::Key("type"),
         "containers"
         | "initContainers"
         | "ephemeralContainers"
@@ -47,6 +48,59 @@ fn rule(field: &str) -> Option<By> {
         "finalizers" => By::Text,
         _ => return None,
     })
+}
+
+/// Why a patch cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    /// The patch is no JSON object.
+    #[error("invalid JSON document: a patch has to be an object")]
+    NotAnObject,
+    /// An item of a list cannot be told from others.
+    #[error("an item of the list {list} has no {key}, by which its items are merged")]
+    NoKey {
+        /// Name of the list.
+        list: String,
+        /// The key that its items need.
+        key: &'static str,
+    },
+    /// A directive that does not exist.
+    #[error("unknown directive $patch: {0}")]
+    Directive(String),
+}
+
+/// Applies a patch that a user wrote to a Pod or a Pod template.
+///
+/// # Errors
+/// When the patch is none. The object is as it was then.
+pub fn apply(object: &mut Value, patch: &Value) -> Result<(), MergeError> {
+    check(patch.as_object().ok_or(MergeError::NotAnObject)?)?;
+    merge(object, patch);
+    Ok(())
+}
+
+fn check(patch: &Object) -> Result<(), MergeError> {
+    if let Some(said) = patch.get(PATCH)
+        && !matches!(said.as_str(), Some("merge" | "replace" | "delete"))
+    {
+        return Err(MergeError::Directive(said.as_str().unwrap_or_default().to_owned()));
+    }
+    for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
+        match (value, rule(name)) {
+            (Value::Object(inner), _) => check(inner)?,
+            (Value::Array(items), Some(By::Key(key))) => {
+                for item in items {
+                    let fields = item.as_object();
+                    let replaces = fields.is_some_and(|item| directive(item) == Some("replace"));
+                    let fields = fields.filter(|item| replaces || item.contains_key(key));
+                    let list = name.clone();
+                    check(fields.ok_or(MergeError::NoKey { list, key })?)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Applies a patch to a Pod template.
@@ -192,6 +246,7 @@ fn interleave(patched: Vec<Value>, others: Vec<Value>, old: &[Value], by: By) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     #[test]
@@ -261,5 +316,54 @@ mod tests {
             template,
             json!({"spec": {"containers": [{"name": "b"}, {"name": "c"}, {"name": "a"}]}})
         );
+    }
+
+    #[test]
+    fn given_what_is_no_patch_then_it_is_refused_with_a_reason_and_changes_nothing() {
+        for (patch, part) in [
+            (json!("text"), "has to be an object"),
+            (json!([]), "has to be an object"),
+            (json!({"spec": {"containers": [{"image": "x"}]}}), "has no name"),
+            (json!({"spec": {"containers": [7]}}), "has no name"),
+            (json!({"spec": {"$patch": "burn"}}), "burn"),
+        ] {
+            let mut object = json!({"spec": {}});
+            let error = apply(&mut object, &patch).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+            assert_eq!(object, json!({"spec": {}}));
+        }
+    }
+
+    fn anything() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i8>().prop_map(Value::from),
+            "[a-c]{0,2}".prop_map(Value::from),
+            Just(json!("replace")),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            let key = prop_oneof![
+                Just("name".to_owned()),
+                Just("containers".to_owned()),
+                Just("env".to_owned()),
+                Just("$patch".to_owned()),
+                Just("finalizers".to_owned()),
+                Just("$setElementOrder/containers".to_owned()),
+                Just("$retainKeys".to_owned()),
+            ];
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(key, inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn given_anything_then_nothing_panics(object in anything(), patch in anything()) {
+            let mut object = object;
+            let _ = apply(&mut object, &patch);
+            merge(&mut object, &patch);
+        }
     }
 }

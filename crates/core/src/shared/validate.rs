@@ -3,6 +3,7 @@
 pub mod deletion_protection;
 pub mod job_name;
 pub mod label;
+pub mod node_terms;
 pub mod object_meta;
 pub mod pod_template;
 pub mod scaled;

@@ -8,6 +8,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kruise_api::meta::{OwnerReference, group_of};
 use kruise_api::podunavailablebudget::TargetReference;
+use kruise_api::shared;
 
 /// A workload by kind and name, in the namespace of whoever names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +49,12 @@ impl WorkloadRef {
 
 impl From<&TargetReference> for WorkloadRef {
     fn from(target: &TargetReference) -> Self {
+        Self::new(&target.api_version, &target.kind, &target.name)
+    }
+}
+
+impl From<&shared::target::TargetReference> for WorkloadRef {
+    fn from(target: &shared::target::TargetReference) -> Self {
         Self::new(&target.api_version, &target.kind, &target.name)
     }
 }

@@ -23,6 +23,8 @@ struct Case {
 
 struct All(Vec<Arc<SidecarSet>>);
 
+impl kruise_core::pod::WorkloadSpreads for All {}
+
 impl SidecarSets for All {
     fn candidates(&self, _: &str, _: &BTreeMap<&str, &str>) -> Result<Vec<Arc<SidecarSet>>, Missing> {
         Ok(self.0.clone())

@@ -5,7 +5,7 @@ use crate::Settings;
 use kruise_admission::SETS_BY_POD;
 use kruise_api::{
     gates::Gate, namespace::Namespace, pod::Pod, podprobemarker::v1alpha1::PodProbeMarker,
-    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet,
+    revision::ControllerRevision, sidecarset::v1beta1::SidecarSet, workloadspread::v1beta1::WorkloadSpread,
 };
 use kruise_core::sidecarset::{records, select};
 use kruise_runtime::cache::{Index, Kind};
@@ -43,6 +43,9 @@ impl Platform {
             if carried.into_iter().all(|gate| self.settings.gates.enabled(gate)) {
                 self.store::<PodProbeMarker>();
             }
+        }
+        if self.settings.gates.enabled(Gate::WorkloadSpread) {
+            self.store::<WorkloadSpread>();
         }
     }
 }
