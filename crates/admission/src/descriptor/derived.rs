@@ -171,6 +171,8 @@ pub fn rules() -> Vec<Rule> {
     }
     let rule = |((scope, group, verbs, when), mut resources): (_, Vec<String>)| {
         resources.sort_unstable();
+        // Several may need the same for the same reason.
+        resources.dedup();
         Rule {
             group,
             resources,
