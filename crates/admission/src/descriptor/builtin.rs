@@ -99,8 +99,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             Handler::Later(protect::workload),
         )),
         grants: &[
-            needed(grant("", READ), Controllers(OF_OTHER_WORKLOADS)),
-            needed(grant("", READ), Controllers(&[controller::UNITED_DEPLOYMENT])),
+            needed(grant("", READ), Controllers(OF_REPLICA_SETS)),
             needed(grant("/status", &["get"]), Controllers(OF_OTHER_WORKLOADS)),
         ],
         ..resource("apps", V1, "replicasets")
@@ -291,6 +290,13 @@ pub(super) const RESOURCES: &[Descriptor] = &[
     ),
 ];
 
+/// Controllers that find the Pods of Deployments.
+const OF_REPLICA_SETS: &[&str] = &[
+    controller::PERSISTENT_POD_STATE,
+    controller::POD_UNAVAILABLE_BUDGET,
+    controller::UNITED_DEPLOYMENT,
+    controller::WORKLOAD_SPREAD,
+];
 const V1: &[&str] = &["v1"];
 const V1_V1BETA1: &[&str] = &["v1", "v1beta1"];
 const WRITE: &[&str] = &["create", "delete", "update"];

@@ -170,7 +170,7 @@ fn merge_object(target: &mut Value, patch: &Object) {
                 let list = fields.entry(name.clone()).or_insert(Value::Null);
                 let old = list.as_array().cloned().unwrap_or_default();
                 let order = patch.get(&format!("{ORDER}{name}")).and_then(Value::as_array);
-                *list = Value::Array(merge_list(old, items, by, order));
+                *list = Value::Array(merge_list(&old, items, by, order));
             }
             (other, _) => {
                 fields.insert(name.clone(), other.clone());
@@ -186,12 +186,12 @@ fn key_of(item: &Value, by: By) -> Option<&Value> {
     }
 }
 
-fn merge_list(old: Vec<Value>, items: &[Value], by: By, order: Option<&Vec<Value>>) -> Vec<Value> {
+fn merge_list(old: &[Value], items: &[Value], by: By, order: Option<&Vec<Value>>) -> Vec<Value> {
     let said = |item: &Value| item.as_object().and_then(directive).map(str::to_owned);
     let replaces = items
         .iter()
         .any(|item| said(item).as_deref() == Some("replace") && key_of(item, by).is_none());
-    let mut kept = if replaces { Vec::new() } else { old.clone() };
+    let mut kept = if replaces { Vec::new() } else { old.to_vec() };
     let mut patched: Vec<Value> = Vec::new();
     for item in items {
         let key = key_of(item, by);
@@ -223,7 +223,7 @@ fn merge_list(old: Vec<Value>, items: &[Value], by: By, order: Option<&Vec<Value
             _ => Ordering::Equal,
         });
     }
-    interleave(patched, kept, &old, by)
+    interleave(patched, kept, old, by)
 }
 
 /// Items of the patch keep their order, and so do the others; where both were there before, the earlier one comes first.

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kruise_api::meta::{OwnerReference, Uid};
+use kruise_api::meta::{CompactTimestamp, OwnerReference, Uid};
 use kruise_api::names::label;
 use kruise_api::resource::Preconditions;
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ impl<'a> Claims<'a> {
         }
         own.sort_by_cached_key(|existing| {
             let meta = existing.child.meta();
-            let created = meta.creation_timestamp.map(|time| time.timestamp());
+            let created = meta.creation_timestamp.map(CompactTimestamp::timestamp);
             (existing.child.is_deleting(), created, existing.child.name().to_owned())
         });
         for existing in own {
@@ -85,17 +85,18 @@ impl<'a> Claims<'a> {
 /// Makes a workload its own that was nobody's.
 pub(super) fn adopt(child: &Child, owner: &Owner) -> Chain {
     let others = child.meta().owner_references.0.iter().map(plain);
-    change_owners(child, others.chain([owner.reference()]).collect())
+    change_owners(child, &others.chain([owner.reference()]).collect::<Vec<_>>())
 }
 
 /// Takes its name off a workload that is no longer its own.
 pub(super) fn release(child: &Child, owner: &Uid) -> Chain {
     let others = child.meta().owner_references.0.iter();
-    change_owners(child, others.filter(|other| other.uid != *owner).map(plain).collect())
+    let others: Vec<Value> = others.filter(|other| other.uid != *owner).map(plain).collect();
+    change_owners(child, &others)
 }
 
 /// The whole list is written, as not all of these kinds know how to merge one; so it has to be as it was seen.
-fn change_owners(child: &Child, owners: Vec<Value>) -> Chain {
+fn change_owners(child: &Child, owners: &[Value]) -> Chain {
     let patch = json!({ "metadata": { "ownerReferences": owners } });
     let unchanged = Preconditions::unchanged(&*child.object);
     Chain::of(Action::merge(child.target(), None, patch, unchanged).into())

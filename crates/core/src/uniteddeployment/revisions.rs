@@ -12,6 +12,7 @@ use kruise_api::uniteddeployment::v1beta1::UnitedDeployment;
 use serde_json::Value;
 
 use super::Observed;
+use super::child::Existing;
 use super::snapshot::Snapshot;
 use super::template::Template;
 use crate::plan::{Event, Plan};
@@ -62,6 +63,6 @@ pub(super) fn store(snapshot: &Snapshot<'_>, plan: &mut Plan) {
 /// Removes what is beyond the history limit, but nothing that a workload was made from.
 pub(super) fn truncate(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     let limit = snapshot.united.spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
-    let in_use = snapshot.claims.children.values().map(|existing| existing.revision());
+    let in_use = snapshot.claims.children.values().map(Existing::revision);
     snapshot.revisions.truncate(in_use, limit, plan);
 }

@@ -53,7 +53,7 @@ fn next(snapshot: &Snapshot<'_>, old: Option<&UnitedDeploymentStatus>) -> United
     let mut new = old.cloned().unwrap_or_default();
     new.observed_generation = snapshot.united.metadata.generation.unwrap_or_default();
     new.label_selector = label_selector(snapshot);
-    new.updated_revision = snapshot.revision().to_owned();
+    snapshot.revision().clone_into(&mut new.updated_revision);
     if snapshot.revisions.collisions > 0 {
         new.collision_count = Some(snapshot.revisions.collisions);
     }
@@ -73,9 +73,9 @@ fn next(snapshot: &Snapshot<'_>, old: Option<&UnitedDeploymentStatus>) -> United
     let asked: i32 = places.fold(0, |sum: i32, place| sum.saturating_add(place.replicas));
     let wanted = asked.min(snapshot.total()).max(new.replicas);
     if snapshot.revisions.are_same() || new.updated_ready_replicas >= wanted {
-        new.current_revision = snapshot.revision().to_owned();
+        snapshot.revision().clone_into(&mut new.current_revision);
     } else {
-        new.current_revision = snapshot.revisions.current.name().to_owned();
+        snapshot.revisions.current.name().clone_into(&mut new.current_revision);
     }
     conditions(snapshot, &mut new);
     new

@@ -34,7 +34,7 @@ fn condition(world: &World, type_: &str) -> Value {
 #[test]
 fn given_subsets_then_each_has_a_workload_and_the_pods_are_divided() {
     for kind in KINDS {
-        let mut world = World::with(spec(kind, 5, abc()));
+        let mut world = World::with(&spec(kind, 5, &abc()));
         let plan = world.round(usize::MAX);
         let told: Vec<_> = plan.actions.iter().flat_map(|step| &step.chains).collect();
         let told = told
@@ -87,7 +87,7 @@ fn name(object: &Value) -> &str {
 #[test]
 fn given_partitions_when_the_template_changes_then_each_subset_goes_as_far_as_it_may() {
     let kind = WorkloadKind::StatefulSet;
-    let mut world = World::with(spec(kind, 6, json!([{"name": "a"}, {"name": "b"}])));
+    let mut world = World::with(&spec(kind, 6, &json!([{"name": "a"}, {"name": "b"}])));
     world.rest();
     let first = world.status()["updatedRevision"].clone();
     world.change(|spec| {
@@ -145,7 +145,7 @@ fn given_partitions_when_the_template_changes_then_each_subset_goes_as_far_as_it
 fn given_a_total_that_does_not_fit_then_people_are_told_and_nothing_is_touched() {
     let kind = WorkloadKind::CloneSet;
     let subsets = json!([{"name": "a", "replicas": 6}, {"name": "b", "replicas": 4}]);
-    let mut world = World::with(spec(kind, 10, subsets));
+    let mut world = World::with(&spec(kind, 10, &subsets));
     world.rest();
     world.change(|spec| spec["replicas"] = json!(8));
     let plan = world.round(usize::MAX);
@@ -163,7 +163,7 @@ fn given_a_patch_then_only_its_subset_has_it_and_there_is_no_new_revision() {
     let kind = WorkloadKind::CloneSet;
     let patch = |image: &str| json!({"spec": {"containers": [{"name": "main", "image": image}]}});
     let subsets = json!([{"name": "a", "patch": patch("x:1")}, {"name": "b"}]);
-    let mut world = World::with(spec(kind, 4, subsets));
+    let mut world = World::with(&spec(kind, 4, &subsets));
     world.rest();
     let image = |world: &World, subset: &str| {
         world.children(kind)[subset]["spec"]["template"]["spec"]["containers"][0]["image"].clone()
@@ -193,7 +193,7 @@ fn given_nodes_tolerations_and_limits_then_workloads_have_them() {
         {"name": "a", "minReplicas": 2, "maxReplicas": 4, "nodeSelectorTerm": {"matchExpressions": [expression]}, "tolerations": [toleration]},
         {"name": "b", "minReplicas": 2, "nodeSelectorTerm": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}},
     ]);
-    let mut world = World::with(spec(kind, 5, subsets));
+    let mut world = World::with(&spec(kind, 5, &subsets));
     world.change(|spec| {
         let zone = json!({"key": "zone", "operator": "Exists"});
         let terms = json!([{"matchExpressions": [zone]}, {"matchFields": []}]);
@@ -224,7 +224,7 @@ fn given_nodes_tolerations_and_limits_then_workloads_have_them() {
 #[test]
 fn given_revisions_beyond_the_limit_then_the_oldest_go() {
     let kind = WorkloadKind::CloneSet;
-    let mut world = World::with(spec(kind, 2, abc()));
+    let mut world = World::with(&spec(kind, 2, &abc()));
     world.change(|spec| spec["revisionHistoryLimit"] = json!(1));
     for image in 1..5 {
         world.set_image(kind, &format!("nginx:{image}"));

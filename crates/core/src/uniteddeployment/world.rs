@@ -40,7 +40,7 @@ pub(super) fn template(kind: WorkloadKind, image: &str) -> Value {
 }
 
 /// A spec with these subsets.
-pub(super) fn spec(kind: WorkloadKind, replicas: i32, subsets: Value) -> Value {
+pub(super) fn spec(kind: WorkloadKind, replicas: i32, subsets: &Value) -> Value {
     json!({
         "replicas": replicas,
         "selector": {"matchLabels": {"app": "web"}},
@@ -50,7 +50,7 @@ pub(super) fn spec(kind: WorkloadKind, replicas: i32, subsets: Value) -> Value {
 }
 
 impl World {
-    pub(super) fn with(spec: Value) -> Self {
+    pub(super) fn with(spec: &Value) -> Self {
         let mut cluster = Cluster::at(at("10:00:00"));
         cluster.put(
             UnitedDeployment::RESOURCE,
@@ -242,7 +242,7 @@ impl World {
             if pods.iter().any(|pod| name_of(pod) == name) {
                 continue;
             }
-            let pod = new_pod(&name, child, self.cluster.now.to_string());
+            let pod = new_pod(&name, child, &self.cluster.now.to_string());
             self.cluster.put(Pod::RESOURCE, pod.clone());
             pods.push(pod);
         }
@@ -301,7 +301,7 @@ fn ordinal(pod: &Value) -> usize {
     name.rsplit_once('-').unwrap().1.parse().unwrap()
 }
 
-fn new_pod(name: &str, child: &Value, now: String) -> Value {
+fn new_pod(name: &str, child: &Value, now: &str) -> Value {
     let template = &child["spec"]["template"];
     let owner = json!({"apiVersion": "x/v1", "kind": "X", "name": name_of(child), "uid": child["metadata"]["uid"], "controller": true});
     json!({

@@ -103,7 +103,7 @@ impl Observer for UnitedDeployments {
             watches = watches
                 .owned(&workloads.store)
                 .mapped(&workloads.store, move |event, enqueue| {
-                    this.orphan_changed(event, enqueue)
+                    this.orphan_changed(event, enqueue);
                 });
         }
         watches
@@ -245,7 +245,8 @@ impl UnitedDeployments {
         let mut name = owner.name.to_string();
         let kind = if owner.is_a::<ReplicaSet>() {
             let set = self.replica_sets.get(namespace, &name)?;
-            name = set.controlled_by(Deployment::GROUP, Deployment::KIND)?.to_owned();
+            set.controlled_by(Deployment::GROUP, Deployment::KIND)?
+                .clone_into(&mut name);
             WorkloadKind::Deployment
         } else {
             WorkloadKind::ALL.into_iter().find(|kind| {

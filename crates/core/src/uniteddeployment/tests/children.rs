@@ -14,7 +14,7 @@ use crate::plan::Action;
 const KIND: WorkloadKind = WorkloadKind::CloneSet;
 
 fn resting(replicas: i32) -> World {
-    let mut world = World::with(spec(KIND, replicas, abc()));
+    let mut world = World::with(&spec(KIND, replicas, &abc()));
     world.rest();
     world
 }
@@ -57,7 +57,7 @@ fn given_another_kind_of_template_then_new_workloads_come_and_the_old_ones_go() 
             if from == to {
                 continue;
             }
-            let mut world = World::with(spec(from, 3, abc()));
+            let mut world = World::with(&spec(from, 3, &abc()));
             world.rest();
             world.change(|spec| spec["template"] = super::super::world::template(to, "nginx:1"));
             world.rest();
@@ -205,7 +205,7 @@ fn stray(subset: Option<&str>, owner: Option<&str>) -> Value {
 
 #[test]
 fn given_workloads_of_nobody_then_those_of_a_subset_are_adopted() {
-    let mut world = World::with(spec(KIND, 3, abc()));
+    let mut world = World::with(&spec(KIND, 3, &abc()));
     world.cluster.put(KIND.resource(), stray(Some("b"), None));
     let plan = world.round(usize::MAX);
     assert!(
@@ -221,7 +221,7 @@ fn given_workloads_of_nobody_then_those_of_a_subset_are_adopted() {
     );
     // Not what says no subset, is somebody else's, or is of another kind.
     for other in [stray(None, None), stray(Some("b"), Some("u-else"))] {
-        let mut world = World::with(spec(KIND, 3, abc()));
+        let mut world = World::with(&spec(KIND, 3, &abc()));
         world.cluster.put(KIND.resource(), other.clone());
         world.rest();
         assert_eq!(world.all(KIND).len(), 4);
@@ -231,14 +231,14 @@ fn given_workloads_of_nobody_then_those_of_a_subset_are_adopted() {
             other["metadata"].get("ownerReferences")
         );
     }
-    let mut world = World::with(spec(KIND, 3, abc()));
+    let mut world = World::with(&spec(KIND, 3, &abc()));
     world
         .cluster
         .put(WorkloadKind::Deployment.resource(), stray(Some("b"), None));
     world.rest();
     assert_eq!(world.all(WorkloadKind::Deployment).len(), 1);
     // Nothing is adopted before the API server confirms that the object is there.
-    let mut world = World::with(spec(KIND, 3, abc()));
+    let mut world = World::with(&spec(KIND, 3, &abc()));
     world.cluster.put(KIND.resource(), stray(Some("b"), None));
     let mut observed = world.observed();
     observed.is_confirmed = false;
@@ -277,9 +277,9 @@ fn given_a_selector_that_chooses_them_no_more_then_workloads_are_released() {
 
 #[test]
 fn given_a_selector_without_labels_then_workloads_are_made_all_the_same() {
-    let mut given = spec(KIND, 3, abc());
+    let mut given = spec(KIND, 3, &abc());
     given["selector"] = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]});
-    let mut world = World::with(given);
+    let mut world = World::with(&given);
     world.rest();
     let child = &world.children(KIND)["a"];
     assert_eq!(
@@ -291,7 +291,7 @@ fn given_a_selector_without_labels_then_workloads_are_made_all_the_same() {
 #[test]
 fn given_a_stateful_set_stuck_on_a_broken_pod_when_the_template_is_mended_then_the_pod_is_deleted() {
     let kind = WorkloadKind::StatefulSet;
-    let mut world = World::with(spec(kind, 3, json!([{"name": "a"}])));
+    let mut world = World::with(&spec(kind, 3, &json!([{"name": "a"}])));
     world.rest();
     let break_pod = |world: &mut World, pod: &str| {
         world.cluster.edit(Pod::RESOURCE, pod, |pod| {
@@ -333,7 +333,7 @@ fn given_a_stateful_set_stuck_on_a_broken_pod_when_the_template_is_mended_then_t
 
 #[test]
 fn given_refusals_then_conditions_say_so_until_they_are_over() {
-    let mut world = World::with(spec(KIND, 3, abc()));
+    let mut world = World::with(&spec(KIND, 3, &abc()));
     world.cluster.refuses = Some(
         |_, action| matches!(action, Action::Create { object, .. } if object.resource == KIND.resource() && object.name.contains("-b-")),
     );
@@ -360,11 +360,11 @@ fn given_an_object_that_cannot_be_understood_then_nothing_is_done() {
         json!({"selector": {}}),
         json!({"template": {"deploymentTemplate": {"spec": "text"}}}),
     ] {
-        let mut given = spec(KIND, 3, abc());
+        let mut given = spec(KIND, 3, &abc());
         for (key, value) in broken.as_object().unwrap() {
             given[key] = value.clone();
         }
-        let world = World::with(given);
+        let world = World::with(&given);
         let plan = world.plan();
         assert!(plan.is_idle() && !plan.why.is_empty(), "{broken}");
     }

@@ -62,13 +62,13 @@ fn subsets(shape: Shape, mask: u8) -> Value {
 }
 
 fn world(kind: WorkloadKind, shape: Shape) -> World {
-    let mut given = spec(kind, 5, subsets(shape, 0b0111));
+    let mut given = spec(kind, 5, &subsets(shape, 0b0111));
     let reserves = matches!(shape, Shape::Reserving);
     if matches!(shape, Shape::Adaptive | Shape::Reserving) {
         given["topology"]["scheduleStrategy"] =
             json!({"type": "Adaptive", "adaptive": {"reserveUnschedulablePods": reserves}});
     }
-    World::with(given)
+    World::with(&given)
 }
 
 fn take(world: &mut World, step: &Step, kind: WorkloadKind, shape: Shape) {

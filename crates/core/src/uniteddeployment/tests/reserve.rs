@@ -11,12 +11,12 @@ const KIND: WorkloadKind = WorkloadKind::CloneSet;
 
 fn adaptive(kind: WorkloadKind, replicas: i32, reserves: bool) -> World {
     let subsets = json!([{"name": "a", "minReplicas": 0, "maxReplicas": 4}, {"name": "b", "minReplicas": 0}]);
-    let mut given = spec(kind, replicas, subsets);
+    let mut given = spec(kind, replicas, &subsets);
     given["topology"]["scheduleStrategy"] = json!({
         "type": "Adaptive",
         "adaptive": {"rescheduleCriticalSeconds": 30, "unschedulableDuration": 300, "reserveUnschedulablePods": reserves},
     });
-    World::with(given)
+    World::with(&given)
 }
 
 fn schedulable(world: &World, subset: &str) -> (Value, Value) {
