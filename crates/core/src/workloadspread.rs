@@ -194,7 +194,8 @@ fn mark(
                 _ => json!({}),
             };
             if let Some(cost) = cost {
-                metadata["annotations"][annotation::POD_DELETION_COST] = json!(cost.to_string());
+                let cost = Value::from(cost.to_string());
+                assign::set(&mut metadata, "annotations", annotation::POD_DELETION_COST, cost);
             }
             if metadata.as_object().is_some_and(|parts| !parts.is_empty()) {
                 step.push(Chain::of(patch(one.pod, &metadata)));

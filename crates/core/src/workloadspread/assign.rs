@@ -139,10 +139,9 @@ pub fn metadata(spread: &WorkloadSpread, subset: &WorkloadSpreadSubset) -> Value
             if let Some(wanted) = wanted.and_then(Value::as_object) {
                 // No directives: other writers' labels and annotations stay.
                 let plain = wanted.iter().filter(|(key, _)| !key.starts_with('$'));
-                metadata[part] = plain
-                    .map(|(key, value)| (key.clone(), value.clone()))
-                    .collect::<Map<_, _>>()
-                    .into();
+                for (key, value) in plain {
+                    set(&mut metadata, part, key, value.clone());
+                }
             }
         }
     }
@@ -151,6 +150,21 @@ pub fn metadata(spread: &WorkloadSpread, subset: &WorkloadSpreadSubset) -> Value
         subset: subset.name.clone(),
         uid: String::new(),
     };
-    metadata["annotations"][annotation::MATCHED_WORKLOAD_SPREAD] = json!(matched.text());
+    let matched = Value::from(matched.text());
+    set(
+        &mut metadata,
+        "annotations",
+        annotation::MATCHED_WORKLOAD_SPREAD,
+        matched,
+    );
     metadata
+}
+
+/// Sets a label or an annotation.
+pub(super) fn set(metadata: &mut Value, part: &str, key: &str, value: Value) {
+    if let Some(parts) = metadata.as_object_mut()
+        && let Some(all) = parts.entry(part).or_insert_with(|| json!({})).as_object_mut()
+    {
+        all.insert(key.to_owned(), value);
+    }
 }

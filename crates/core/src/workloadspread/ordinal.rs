@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn spread(subsets: Value, refused: &str) -> WorkloadSpread {
+    fn spread(subsets: &Value, refused: &str) -> WorkloadSpread {
         let condition = json!({"type": "Schedulable", "status": "False", "reason": "PodUnschedulable", "message": "",
             "lastTransitionTime": "2024-05-01T10:00:00Z"});
         let refused = json!([{"name": refused, "replicas": 0, "missingReplicas": 0, "conditions": [condition]}]);
@@ -66,10 +66,10 @@ mod tests {
             ("a", "web-2", "c"),
             ("b", "web-2", "c"),
         ] {
-            let spread = spread(subsets.clone(), refused);
+            let spread = spread(&subsets, refused);
             assert_eq!(subset_of(&spread, pod).unwrap().name, expected, "{refused} {pod}");
         }
-        let full = spread(json!([{"name": "a", "maxReplicas": 2}]), "");
+        let full = spread(&json!([{"name": "a", "maxReplicas": 2}]), "");
         assert!(subset_of(&full, "web-2").is_none());
     }
 }

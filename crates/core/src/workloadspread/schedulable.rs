@@ -67,7 +67,10 @@ pub fn waits(pod: &Pod, patience: SignedDuration, now: Timestamp) -> Waits {
     if !is_unschedulable(pod) {
         return Waits::No;
     }
-    let made = pod.metadata.creation_timestamp.map_or(now, |made| made.timestamp());
+    let made = pod
+        .metadata
+        .creation_timestamp
+        .map_or(now, kruise_api::meta::CompactTimestamp::timestamp);
     let left = patience - now.duration_since(made);
     if left.is_negative() {
         Waits::TooLong

@@ -39,7 +39,7 @@ pub(super) fn spread(kind: &str, subsets: Value, status: Value) -> WorkloadSprea
     serde_json::from_value(object).unwrap()
 }
 
-fn ledger_of(list: Value) -> Value {
+fn ledger_of(list: &Value) -> Value {
     json!({"versionedSubsetStatuses": {"versionIgnored": list}})
 }
 
@@ -118,13 +118,13 @@ fn given_new_pods_then_the_first_subset_with_room_takes_them() {
         let known = spread(
             "CloneSet",
             two_subsets(),
-            ledger_of(json!([first, {"name": "b", "replicas": 0, "missingReplicas": -1}])),
+            ledger_of(&json!([first, {"name": "b", "replicas": 0, "missingReplicas": -1}])),
         );
         assert_eq!(placed(&known, "p", None), expected, "{what}");
     }
     // One that had no limit keeps its Pods when it gets one.
     let known = json!([{"name": "a", "replicas": 2, "missingReplicas": -1}, {"name": "b", "replicas": 0, "missingReplicas": -1}]);
-    let known = spread("CloneSet", two_subsets(), ledger_of(known));
+    let known = spread("CloneSet", two_subsets(), ledger_of(&known));
     assert_eq!(placed(&known, "p", None), goes("b", true));
     // What is known of all versions holds for a new one.
     let refused = spread(
@@ -141,7 +141,7 @@ fn given_new_pods_then_the_first_subset_with_room_takes_them() {
 fn given_a_pod_that_was_let_in_then_it_goes_to_the_same_subset_and_takes_no_second_place() {
     let list =
         json!([{"name": "a", "replicas": 1, "missingReplicas": 0, "creatingPods": {"p": "2024-05-01T09:59:45Z"}}]);
-    let known = spread("CloneSet", two_subsets(), ledger_of(list));
+    let known = spread("CloneSet", two_subsets(), ledger_of(&list));
     let (subset, _, list) = after(&known, placed(&known, "p", None));
     assert_eq!((subset.as_str(), &list[0]["missingReplicas"]), ("a", &json!(0)));
     assert_eq!(list[0]["creatingPods"], json!({"p": "2024-05-01T10:00:00Z"}));
@@ -158,7 +158,7 @@ fn given_shares_then_the_replicas_are_asked_for_once() {
         (&list[0]["missingReplicas"], &list[1]["missingReplicas"]),
         (&json!(2), &json!(3))
     );
-    let known = spread("CloneSet", shares, ledger_of(list));
+    let known = spread("CloneSet", shares, ledger_of(&list));
     assert!(matches!(placed(&known, "q", None), Answer::Take(_)));
     let bad = spread("CloneSet", json!([{"name": "a", "maxReplicas": "x"}]), Value::Null);
     assert!(place(&bad, &ask("p"), "id", Some(1), at("10:00:00")).is_err());
@@ -181,7 +181,7 @@ fn given_pods_that_leave_then_each_makes_room_once() {
         for (key, value) in fields.as_object().unwrap() {
             first[key] = value.clone();
         }
-        ledger_of(json!([first, {"name": "b", "replicas": 1, "missingReplicas": -1}]))
+        ledger_of(&json!([first, {"name": "b", "replicas": 1, "missingReplicas": -1}]))
     };
     for (what, status, leave_, expected) in [
         (
@@ -376,7 +376,7 @@ fn given_a_status_then_it_is_told_in_sentences() {
         {"name": "a", "replicas": 1, "missingReplicas": 1, "creatingPods": {"x": "2024-05-01T09:59:59Z"}},
         {"name": "b", "replicas": 3, "missingReplicas": -1},
     ]);
-    let lines = explain::subsets(&spread("CloneSet", two_subsets(), ledger_of(list)));
+    let lines = explain::subsets(&spread("CloneSet", two_subsets(), ledger_of(&list)));
     assert_eq!(
         lines,
         [

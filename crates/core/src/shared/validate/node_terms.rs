@@ -97,6 +97,9 @@ fn by_field(requirement: &NodeSelectorRequirement, path: &Path, errors: &mut Vec
     }
 }
 
+/// What a taint does to Pods.
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
 /// Returns everything that is wrong with tolerations.
 pub fn validate_tolerations(tolerations: &[Toleration], path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -149,7 +152,6 @@ fn validate_toleration(toleration: &Toleration, path: &Path, errors: &mut Vec<Fi
             &["Equal", "Exists"],
         )),
     }
-    const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     if !effect.is_empty() && !EFFECTS.contains(&effect.as_str()) {
         errors.push(FieldError::not_supported(
             &path.child("effect"),

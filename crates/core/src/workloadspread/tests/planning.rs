@@ -196,7 +196,7 @@ fn given_entries_then_they_are_forgotten_when_seen_or_after_their_time_which_is_
         r#"{"name":"spread","subset":"a","uid":"uid-7"}"#,
     );
     let pods = [in_subset("seen", "a"), in_subset("stays", "a"), with_id];
-    let mut status = ledger_of(list);
+    let mut status = ledger_of(&list);
     status["subsetStatuses"] = json!([]);
     let plan = planned(&observed(spread("CloneSet", subsets, status), &pods), "10:00:00");
     let first = &status_of(&plan)["versionedSubsetStatuses"][VERSION_IGNORED][0];
