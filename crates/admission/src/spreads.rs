@@ -33,7 +33,7 @@ use kruise_runtime::{
 use kube::{Api, Client};
 use serde_json::Value;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
@@ -159,14 +159,13 @@ impl Spreads {
         let mut is_live = known.is_some() && slot.read.is_some_and(|read| read.elapsed() < FRESH);
         let mut wanted = None;
         loop {
-            let spread = match known.take() {
-                Some(spread) => spread,
-                None => {
-                    is_live = true;
-                    match self.read(&mut slot, namespace, name).await? {
-                        Some(spread) => spread,
-                        None => return Ok(Tried::Done(placement(Arc::default(), None, ""))),
-                    }
+            let spread = if let Some(spread) = known.take() {
+                spread
+            } else {
+                is_live = true;
+                match self.read(&mut slot, namespace, name).await? {
+                    Some(spread) => spread,
+                    None => return Ok(Tried::Done(placement(Arc::default(), None, ""))),
                 }
             };
             let answer = ledger::place(&spread, ask, id, wanted, Timestamp::now());
@@ -304,7 +303,7 @@ impl Spreads {
         let needs_list = has_path && custom.is_none();
         let list = needs_list.then_some(ObjectRef::Configuration);
         let needs = Needs {
-            objects: BTreeSet::from_iter([workload.clone()].into_iter().chain(list)),
+            objects: [workload.clone()].into_iter().chain(list).collect(),
             ..Needs::default()
         };
         let found = lookup.look_up(namespace, needs, Freshness::Live).await.lookups;

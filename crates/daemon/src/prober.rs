@@ -265,9 +265,9 @@ impl Prober {
     /// Writes the report if there is something new. Gives the time after which to look again.
     async fn report(&mut self) -> Duration {
         let Some(since) = self.since else { return QUIET };
-        let gathered = since.elapsed();
-        if gathered < GATHERING {
-            return GATHERING - gathered;
+        let left = GATHERING.saturating_sub(since.elapsed());
+        if !left.is_zero() {
+            return left;
         }
         let Some(list) = self.lists.get("", &self.node) else {
             self.since = None;

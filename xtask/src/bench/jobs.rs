@@ -117,7 +117,7 @@ async fn on_the_minute(
     let count = size.schedules;
     arena.namespace("schedules").await?;
     let lead = PER_SCHEDULE * u32::try_from(count)? + size.settle + size.between + Duration::from_secs(5);
-    let due = (Timestamp::now() + lead + Duration::from_secs(60))
+    let due = (Timestamp::now() + lead + Duration::from_mins(1))
         .round(Unit::Minute)
         .context("no such minute")?;
     let schedule = due.strftime("%-M %-H %-d %-m *").to_string();

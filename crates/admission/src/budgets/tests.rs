@@ -40,28 +40,24 @@ fn answer(server: &Mutex<Server>, method: &Method) -> (u16, Value) {
         (code, status)
     };
     let mut server = server.lock().unwrap();
-    match *method {
-        Method::GET => {
-            server.reads += 1;
-            if server.is_gone {
-                return failure(404, "NotFound");
-            }
-            (200, budget(server.version))
+    if *method == Method::GET {
+        server.reads += 1;
+        if server.is_gone {
+            return failure(404, "NotFound");
         }
-        _ => {
-            server.writes += 1;
-            if server.is_gone {
-                return failure(404, "NotFound");
-            }
-            if server.conflicts > 0 {
-                server.conflicts -= 1;
-                server.version += 1;
-                return failure(409, "Conflict");
-            }
-            server.version += 1;
-            (200, budget(server.version))
-        }
+        return (200, budget(server.version));
     }
+    server.writes += 1;
+    if server.is_gone {
+        return failure(404, "NotFound");
+    }
+    if server.conflicts > 0 {
+        server.conflicts -= 1;
+        server.version += 1;
+        return failure(409, "Conflict");
+    }
+    server.version += 1;
+    (200, budget(server.version))
 }
 
 /// Budgets of this server, with what the cache knows of the one: nothing, or this version.

@@ -12,7 +12,10 @@ use kruise_runtime::{
 use kube::client::Body;
 use prometheus::Registry;
 use serde_json::json;
-use std::{collections::BTreeMap, convert::Infallible};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+};
 
 /// An API server that keeps one spread, and refuses writes that were made from an older version of it.
 #[derive(Clone)]
@@ -152,7 +155,7 @@ fn ask(pod: &str) -> Ask {
     }
 }
 
-fn two(most: Value) -> Value {
+fn two(most: &Value) -> Value {
     json!([{"name": "a", "maxReplicas": most}, {"name": "b"}])
 }
 
@@ -163,7 +166,7 @@ async fn subset(spreads: &Spreads, pod: &str) -> String {
 
 #[tokio::test]
 async fn given_two_replicas_with_old_caches_then_no_place_is_given_away_twice() {
-    let server = Server::new(&two(json!(12)));
+    let server = Server::new(&two(&json!(12)));
     let replicas = [server.replica(), server.replica()];
     let placed = stream::iter(0..40).map(|number| {
         let replica = &replicas[number % 2];
@@ -203,7 +206,7 @@ async fn given_two_replicas_with_old_caches_then_no_place_is_given_away_twice() 
 
 #[tokio::test]
 async fn given_a_full_subset_in_an_old_copy_then_the_server_is_asked_before_it_is_passed_over() {
-    let server = Server::new(&two(json!(1)));
+    let server = Server::new(&two(&json!(1)));
     server.kept(|kept| {
         kept.spread["status"] = json!({"versionedSubsetStatuses": {"v": [{"name": "a", "replicas": 1, "missingReplicas": 0}, {"name": "b", "replicas": 0, "missingReplicas": -1}]}});
     });
@@ -227,7 +230,7 @@ async fn given_a_full_subset_in_an_old_copy_then_the_server_is_asked_before_it_i
 
 #[tokio::test]
 async fn given_shares_then_the_workload_is_read_once() {
-    let server = Server::new(&two(json!("50%")));
+    let server = Server::new(&two(&json!("50%")));
     let replica = server.replica();
     let workload = Workloads(Ok(Some(json!({"spec": {"replicas": 2}}))));
     assert_eq!(
@@ -240,14 +243,14 @@ async fn given_shares_then_the_workload_is_read_once() {
         replica.place(&ask("q"), &unreachable).await.unwrap().subset.as_deref(),
         Some("b")
     );
-    let fresh = Server::new(&two(json!("50%"))).replica();
+    let fresh = Server::new(&two(&json!("50%"))).replica();
     let error = fresh.place(&ask("p"), &unreachable).await.unwrap_err();
     assert!(error.to_string().contains("no answer"), "{error}");
 }
 
 #[tokio::test]
 async fn given_a_write_that_fails_then_the_pod_is_refused_and_the_next_is_decided_anew() {
-    let server = Server::new(&two(json!(1)));
+    let server = Server::new(&two(&json!(1)));
     let replica = server.replica();
     server.kept(|kept| kept.failures = 1);
     assert!(replica.place(&ask("p"), &Workloads(Ok(None))).await.is_err());
@@ -257,7 +260,7 @@ async fn given_a_write_that_fails_then_the_pod_is_refused_and_the_next_is_decide
 
 #[tokio::test]
 async fn given_a_spread_that_is_gone_then_it_gives_no_subset_and_nobody_is_kept() {
-    let server = Server::new(&two(json!(1)));
+    let server = Server::new(&two(&json!(1)));
     let replica = server.replica();
     server.kept(|kept| kept.spread = Value::Null);
     assert_eq!(subset(&replica, "p").await, "");

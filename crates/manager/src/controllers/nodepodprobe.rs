@@ -58,7 +58,7 @@ impl Observer for NodePodProbes {
             })
             .mapped(&self.pods, move |event, enqueue| pods.pod_changed(event, enqueue))
             .mapped(&self.markers, move |event, enqueue| {
-                markers.marker_changed(event, enqueue)
+                markers.marker_changed(event, enqueue);
             })
     }
 

@@ -56,7 +56,7 @@ impl Observer for PodProbeMarkers {
             .mapped(&self.pods, move |event, enqueue| pods.pod_changed(event, enqueue))
             .mapped(&self.nodes, move |event, enqueue| nodes.node_changed(event, enqueue))
             .mapped(&self.node_probes, move |event, enqueue| {
-                lists.list_changed(event, enqueue)
+                lists.list_changed(event, enqueue);
             })
     }
 

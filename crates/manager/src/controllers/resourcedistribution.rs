@@ -49,11 +49,11 @@ impl Observer for ResourceDistributions {
         let (secrets, maps, namespaces) = (self.clone(), self.clone(), self.clone());
         Watches::of(&self.distributions)
             .mapped(&self.secrets, move |event, enqueue| {
-                secrets.object_changed(event, enqueue)
+                secrets.object_changed(event, enqueue);
             })
             .mapped(&self.maps, move |event, enqueue| maps.object_changed(event, enqueue))
             .mapped(&self.namespaces, move |event, enqueue| {
-                namespaces.namespace_changed(event, enqueue)
+                namespaces.namespace_changed(event, enqueue);
             })
     }
 

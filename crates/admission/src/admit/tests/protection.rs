@@ -289,7 +289,9 @@ async fn given_refusals_then_each_is_counted_and_written_down_as_its_kind_is() {
     let counted = |metric: &str, label: &str| -> f64 {
         let families = registry.gather();
         let family = families.iter().find(|family| family.name() == metric);
-        let metrics = family.map(|family| family.get_metric()).unwrap_or_default();
+        let metrics = family
+            .map(prometheus::proto::MetricFamily::get_metric)
+            .unwrap_or_default();
         let named = |metric: &&prometheus::proto::Metric| {
             let labels = metric.get_label();
             labels.iter().any(|pair| pair.value() == label) && labels.iter().any(|pair| pair.value() == "someone")
