@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::{chart::Kinds, controllers::Controllers, world::World};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Crashes in an ordinary run.
 const SAMPLE: u64 = 6;
 

@@ -180,7 +180,9 @@ impl Attempt {
             successor.stop().await;
         }
         for pods in history.end().await {
-            pods.values().for_each(|pod| self.case.check(pod));
+            for pod in pods.values() {
+                self.case.check(pod);
+            }
             let away = pods.values().filter(|pod| !is_ready(pod)).count();
             assert!(away <= AWAY, "{crash_after:?}: {away} of {:?}", pods.keys());
         }

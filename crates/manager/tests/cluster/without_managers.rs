@@ -137,7 +137,8 @@ async fn runs(client: &Client, namespace: &str, name: &str, node: &str) {
     eventually(PATIENCE, "the Pod is made", || async {
         match pods.create(&PostParams::default(), &made).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            other => Ok(drop(other?)),
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
         }
     })
     .await;

@@ -62,6 +62,7 @@ fn template(field: &str) -> Value {
 }
 
 /// A spec with these subsets.
+#[expect(clippy::needless_pass_by_value, reason = "as `json!` gives it")]
 fn spec(field: &str, replicas: i32, subsets: Value) -> Value {
     json!({
         "replicas": replicas,

@@ -47,6 +47,7 @@ fn spreads(stage: &Stage) -> Api<WorkloadSpread> {
 }
 
 /// A subset of nodes in a zone.
+#[expect(clippy::needless_pass_by_value, reason = "as `json!` gives it")]
 fn zone(name: &str, zone: &str, more: Value) -> Value {
     let term =
         json!({"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]});
@@ -58,6 +59,7 @@ fn zone(name: &str, zone: &str, more: Value) -> Value {
 }
 
 /// `a` with room for so many, and `b` for the rest.
+#[expect(clippy::needless_pass_by_value, reason = "as `json!` gives it")]
 fn two_zones(most: Value) -> Value {
     json!([zone("a", "a", json!({"maxReplicas": most})), zone("b", "b", json!({}))])
 }

@@ -25,7 +25,8 @@ pub(crate) fn all() -> Vec<Scenario> {
 
 #[derive(Deserialize)]
 struct Step {
-    step: String,
+    #[serde(rename = "step")]
+    name: String,
     requests: Vec<Call>,
     /// Places in the order in which they were granted.
     granted: Vec<String>,
@@ -53,7 +54,7 @@ async fn given_the_steps_of_the_recording_then_the_same_is_granted_and_refused(s
         for call in &step.requests {
             send(&stage, call, &meant).await;
         }
-        eventually(PATIENCE, &step.step, || async {
+        eventually(PATIENCE, &step.name, || async {
             let seen = history.since(begin);
             let end = history.latest().map(|status| json!(status)).unwrap_or_default();
             let fields = step.end.as_object().unwrap();
@@ -76,7 +77,7 @@ async fn given_the_steps_of_the_recording_then_the_same_is_granted_and_refused(s
             assert!(
                 status.current_available > status.desired_available,
                 "{}: {status:?}",
-                step.step
+                step.name
             );
         }
         if let Some(refused) = step.requests.iter().find(|call| call.code == 403) {

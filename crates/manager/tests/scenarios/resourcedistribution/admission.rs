@@ -1,6 +1,9 @@
 //! What the webhook refuses.
 
-use super::*;
+use super::{
+    Arc, Distribution, DynamicObject, PostParams, Scenario, Stage, distributions, fresh, included, json, listed,
+    scenarios, v1,
+};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![

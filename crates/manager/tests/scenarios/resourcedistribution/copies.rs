@@ -1,6 +1,9 @@
 //! What becomes of copies.
 
-use super::*;
+use super::{
+    Api, Arc, DeleteParams, Distribution, FROM, HASH, NotYet, PATIENCE, Patch, PatchParams, Scenario, Stage, Value,
+    eventually, fresh, included, json, scenarios, v1,
+};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![

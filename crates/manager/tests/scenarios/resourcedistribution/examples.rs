@@ -4,7 +4,10 @@ use std::{fs, path::PathBuf};
 
 use kube::api::ValidationDirective;
 
-use super::*;
+use super::{
+    Api, Arc, ConfigMap, DeleteParams, DynamicObject, PATIENCE, Patch, PatchParams, Scenario, Stage, distributions,
+    eventually, fresh, scenarios,
+};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![given_the_examples_of_the_docs_then_they_work]

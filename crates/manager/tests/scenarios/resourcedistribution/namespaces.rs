@@ -2,7 +2,10 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 
-use super::*;
+use super::{
+    Api, Arc, DeleteParams, Distribution, Patch, PatchParams, PostParams, Scenario, Stage, fresh, included, json,
+    listed, scenarios, v1,
+};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![

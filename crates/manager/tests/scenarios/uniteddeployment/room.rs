@@ -19,6 +19,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 /// A subset whose Pods need a label that no node has, and one for which all nodes do.
+#[expect(clippy::needless_pass_by_value, reason = "as `json!` gives it")]
 fn adaptive(stage: &Stage, adaptive: Value) -> Value {
     let expression = json!({"key": "example.com/room", "operator": "In", "values": [stage.namespace()]});
     let subsets = json!([

@@ -1,6 +1,9 @@
 //! Subsets whose Pods find no node.
 
-use super::*;
+use super::{
+    Arc, Patch, PatchParams, Scenario, Stage, Value, cloneset, counts, json, scenarios, spread, spread_by, spread_like,
+    spreads, subset_of, until_status, zone,
+};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![

@@ -38,7 +38,7 @@ async fn given_a_stateful_set_then_its_pods_go_by_their_ordinals(stage: Arc<Stag
         let found: BTreeMap<_, _> = pods.iter().map(|(name, pod)| (name.clone(), subset_of(pod))).collect();
         found == expected()
     };
-    let pods = stage.until("web", "each is in its subset", are_there.clone()).await;
+    let pods = stage.until("web", "each is in its subset", are_there).await;
     let old = pods["web-1"].uid();
     stage.delete_pod("web-1").await;
     stage

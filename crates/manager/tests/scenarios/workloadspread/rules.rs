@@ -1,6 +1,9 @@
 //! What is refused, and where the error is.
 
-use super::*;
+use super::{
+    Arc, DeleteParams, Patch, PatchParams, Scenario, Stage, Value, WorkloadSpread, cloneset, json, scenarios, spreads,
+    try_spread,
+};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
