@@ -69,7 +69,7 @@ fn given_the_generated_crds_then_all_kinds_are_rendered_unchanged() {
     let objects = render(&json!({}));
     let generated = generated();
     assert_eq!(generated.len(), 18);
-    assert_eq!(rendered(&objects), 18);
+    assert_eq!(rendered(&objects), 19, "and that of questions, which is never stored");
     for crd in generated {
         let name = crd["metadata"]["name"].as_str().unwrap();
         assert_eq!(*get(&objects, "CustomResourceDefinition", name), crd, "{name}");
@@ -99,7 +99,7 @@ fn given_the_crds_that_convert_then_the_manager_may_write_the_ca_into_each() {
 fn given_crds_that_convert_then_they_point_to_the_manager_in_its_namespace() {
     let sample = chart_with_samples();
     let objects = try_render(&sample.chart, &json!({"installation": {"namespace": "foo"}}), &[]).unwrap();
-    assert_eq!(rendered(&objects), 2);
+    assert_eq!(rendered(&objects), 3, "and that of questions");
     let twin = get(&objects, "CustomResourceDefinition", "twins.apps.kruise.io");
     let service = json!({"namespace": "foo", "name": "kruise-webhook-service", "port": 443, "path": "/convert"});
     let webhook = json!({"clientConfig": {"service": service}, "conversionReviewVersions": ["v1", "v1beta1"]});

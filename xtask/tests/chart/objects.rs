@@ -46,6 +46,8 @@ const OBJECTS: [(&str, &str, &str); 31] = [
     ("ClusterRole", "", "aggregate-kruise-view"),
     ("ClusterRole", "", "aggregate-kruise-edit"),
     ("ClusterRole", "", "aggregate-kruise-admin"),
+    // Not of OpenKruise.
+    ("ClusterRole", "", "aggregate-kruise-explain"),
     ("Job", NS, "rel-finalizer"),
     ("ServiceAccount", NS, "kruise-helm-hook"),
     ("ClusterRole", "", "kruise-helm-hook-role"),

@@ -176,7 +176,7 @@ fn controllers_are_those_of_the_contract() {
 }
 
 #[test]
-fn rights_are_no_more_than_those_of_the_contract_and_two_of_ours() {
+fn rights_are_no_more_than_those_of_the_contract_and_three_of_ours() {
     let mut contract: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
     for row in rows(include_str!("../../fixtures/rights.txt")) {
         let group = row[0].trim_start_matches('+').replace("core", "");
@@ -241,16 +241,20 @@ fn given_what_is_built_and_gates_then_rights_are_those_that_somebody_needs() {
             3,
         ),
         ("sidecarsets", gates, 7),
-        ("deployments", gates, 3),
-        ("deployments", no_budgets, 3),
+        ("deployments", gates, 7),
+        ("deployments", no_budgets, 7),
         ("jobs", gates, 7),
         ("*", gates, 0),
         ("*", gates.with(Gate::DeletionProtectionForCRDCascadingGate, true), 1),
         ("*/scale", gates, 3),
         ("*/scale", no_budgets, 3),
-        // Nobody who needs these is built.
-        ("pods/ephemeralcontainers", gates, 0),
+        ("pods/ephemeralcontainers", gates, 3),
         ("resourcedistributions", gates, 0),
+        (
+            "resourcedistributions",
+            gates.with(Gate::ResourceDistributionGate, true),
+            3,
+        ),
         ("leases", gates, 0),
     ] {
         assert_eq!(everywhere(resource, gates), count, "{resource}");

@@ -1,6 +1,7 @@
 //! The Pod that is meant: one from a file, or those that a workload of a file would make.
 
 use anyhow::{Context as _, Result, bail};
+use kruise_api::names::annotation;
 use serde_json::{Value, json};
 
 /// Where workloads have the template of their Pods.
@@ -22,7 +23,7 @@ impl Subject {
     /// The sets that the Pod says were injected.
     pub(super) fn injected(&self) -> &str {
         let annotations = &self.pod["metadata"]["annotations"];
-        annotations["kruise.io/sidecarset-injected-list"]
+        annotations[annotation::SIDECAR_SET_INJECTED]
             .as_str()
             .unwrap_or_default()
     }
