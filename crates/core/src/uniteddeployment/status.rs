@@ -147,15 +147,15 @@ fn conditions(snapshot: &Snapshot<'_>, status: &mut UnitedDeploymentStatus) {
             &message,
         );
     }
-    if !snapshot.claims.children.is_empty() {
-        for (type_, phase) in [
-            (condition::SUBSET_PROVISIONED, Phase::Scale),
-            (condition::SUBSET_UPDATED, Phase::Update),
-        ] {
-            match snapshot.observed.last.first(phase) {
-                Some(failure) => set(snapshot, status, type_, false, condition::ERROR, &failure.message),
-                None => set(snapshot, status, type_, true, "", ""),
-            }
+    for (type_, phase) in [
+        (condition::SUBSET_PROVISIONED, Phase::Scale),
+        (condition::SUBSET_UPDATED, Phase::Update),
+    ] {
+        match snapshot.observed.last.first(phase) {
+            Some(failure) => set(snapshot, status, type_, false, condition::ERROR, &failure.message),
+            // Where nothing was made yet there is nothing to tell.
+            None if snapshot.claims.children.is_empty() => {}
+            None => set(snapshot, status, type_, true, "", ""),
         }
     }
     status

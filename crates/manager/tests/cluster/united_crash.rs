@@ -41,7 +41,7 @@ fn given_a_crash_after_any_write_of_a_new_topology_then_each_subset_has_one_work
     crash_after_any_write(
         "topology",
         &Case {
-            change: json!({"spec": {"replicas": 5, "topology": {"subsets": [{"name": "b"}, {"name": "c"}]}}}),
+            change: json!({"spec": {"replicas": 5, "topology": {"subsets": [{"name": "b", "replicas": "60%"}, {"name": "c"}]}}}),
             shares: [("b", 3), ("c", 2)].into(),
             image: "nginx:1",
         },

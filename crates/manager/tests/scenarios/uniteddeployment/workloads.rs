@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Scenario> {
         given_a_subset_removed_then_its_workload_is_deleted,
         given_another_kind_of_template_then_new_workloads_come_and_the_old_ones_go,
         given_long_names_then_workloads_begin_with_the_objects_name,
+        given_a_name_that_is_too_long_for_its_labels_then_the_condition_says_so,
         given_nodes_and_tolerations_then_the_pods_have_them,
         given_a_workload_deleted_or_edited_by_hand_then_it_is_mended,
         given_a_workload_of_nobody_then_it_is_adopted_when_it_says_its_subset,
@@ -57,14 +58,24 @@ async fn given_another_kind_of_template_then_new_workloads_come_and_the_old_ones
 }
 
 async fn given_long_names_then_workloads_begin_with_the_objects_name(stage: Arc<Stage>) {
-    let united = format!("{}.{}", "w".repeat(40), "x".repeat(150));
+    // Its revision has to be the value of a label, so it can hardly be longer.
+    let united = "w".repeat(50);
     let subset = "s".repeat(63);
     super::try_create(&stage, &united, &spec(DEPLOYMENT, 1, json!([{"name": subset}])))
         .await
         .unwrap();
     divided(&stage, DEPLOYMENT, &[(&subset, 1)]).await;
     let found = &children(&stage, DEPLOYMENT).await[&subset];
-    assert!(name(found).starts_with(&united[..50]), "{found:#}");
+    assert!(name(found).starts_with(&format!("{united}-")), "{found:#}");
+}
+
+async fn given_a_name_that_is_too_long_for_its_labels_then_the_condition_says_so(stage: Arc<Stage>) {
+    let united = "w".repeat(63);
+    super::try_create(&stage, &united, &spec(DEPLOYMENT, 1, two()))
+        .await
+        .unwrap();
+    let condition = stage.condition(&united, "SubsetProvisioned", "False").await;
+    assert!(condition["message"].as_str().unwrap().contains("63"), "{condition:#}");
 }
 
 async fn given_nodes_and_tolerations_then_the_pods_have_them(stage: Arc<Stage>) {
