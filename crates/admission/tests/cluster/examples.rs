@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::installation::{Installation, PATIENCE};
 
-/// Every example of a CloneSet, with the name of its file. Those of other kinds are tried by the manager's scenarios.
+/// Every example of a CloneSet, with the name of its file. Those of other kinds are tried by the manager's scenarios, with what else is in their files.
 fn examples() -> Vec<(String, Value)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
     let mut files: Vec<_> = fs::read_dir(folder)
@@ -22,8 +22,8 @@ fn examples() -> Vec<(String, Value)> {
     files.sort();
     let read = |file: &PathBuf| {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
-        let example = serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-        (name, example)
+        let mut documents: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap();
+        (name, documents.swap_remove(0))
     };
     let all = files.iter().map(read);
     all.filter(|(_, example): &(String, Value)| example["kind"] == "CloneSet")
