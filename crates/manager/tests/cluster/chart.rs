@@ -133,7 +133,11 @@ pub(super) async fn apply(client: &Client, object: &Value) {
     applied.unwrap_or_else(|error| panic!("{} {name}: {error}", object["kind"]));
     if object["kind"] == "CustomResourceDefinition" {
         eventually(PATIENCE, "the CRD is established", || async {
-            let live = api.get(&name).await?;
+            // One that another test took away may still be on its way out.
+            let live = api.patch(&name, &params, &Patch::Apply(object)).await?;
+            if live.metadata.deletion_timestamp.is_some() {
+                return Err(NotYet::new(format!("{name} is being deleted")));
+            }
             let conditions = live.data["status"]["conditions"]
                 .as_array()
                 .cloned()
