@@ -233,7 +233,6 @@ pub(super) const RESOURCES: &[Descriptor] = &[
         "*",
         "*",
         &[
-            needed(grant("", &["list"]), Controllers(&[controller::RESOURCE_DISTRIBUTION])),
             // Objects of a CRD that is to be deleted.
             needed(grant("", &["list"]), With(Gate::DeletionProtectionForCRDCascadingGate)),
             needed(grant("/scale", READ), Controllers(OF_OTHER_WORKLOADS)),
