@@ -38,12 +38,13 @@ impl Bare {
 
     /// Pods that nobody has to schedule and that are held back by nothing.
     ///
-    /// They need an owner that exists and has no controller which minds them.
+    /// They need an owner that exists and whose controller does not mind them.
     pub(super) async fn on_nodes(client: &Client, namespace: &str, count: usize, nodes: &[String]) -> Result<Self> {
         let kind = super::kind("PersistentPodState", "persistentpodstates");
         let owners: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
         let owner = DynamicObject::new("bare", &kind).data(json!({"spec": {
             "targetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "nobody"},
+            "requiredPersistentTopology": {"keys": ["kubernetes.io/hostname"]},
         }}));
         let owner = owners.create(&PostParams::default(), &owner).await?;
         Ok(Self {

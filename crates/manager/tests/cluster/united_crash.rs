@@ -113,7 +113,11 @@ impl Attempt {
             },
         });
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        united.create(&PostParams::default(), &object).await.unwrap();
+        eventually(PATIENCE, "the kind is served", || async {
+            united.create(&PostParams::default(), &object).await?;
+            Ok(())
+        })
+        .await;
         let faults = Faults::new(1);
         let controllers = Controllers::start(work.name(), &faults).await;
         let this = Self {
