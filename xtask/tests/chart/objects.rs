@@ -10,7 +10,7 @@ const NS: &str = "kruise-system";
 const CONFIG: &str = "kruise-daemon-config";
 
 /// Kind, namespace and name of everything but CRDs.
-const OBJECTS: [(&str, &str, &str); 31] = [
+const OBJECTS: [(&str, &str, &str); 32] = [
     ("Namespace", "", NS),
     ("Namespace", "", CONFIG),
     ("Deployment", NS, "kruise-controller-manager"),
