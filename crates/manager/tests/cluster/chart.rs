@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use kruise_testkit::{
@@ -12,12 +13,13 @@ use kruise_testkit::{
 };
 use kube::{
     Api, Client, Config, ResourceExt as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
 
-use super::world::PATIENCE;
+/// How long a CRD that was taken away may take to go: after an attempt that failed the server tries again a minute later.
+const LEAVING: Duration = Duration::from_mins(3);
 
 /// Which of our kinds the cluster gets to know.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -132,10 +134,11 @@ pub(super) async fn apply(client: &Client, object: &Value) {
     let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
     applied.unwrap_or_else(|error| panic!("{} {name}: {error}", object["kind"]));
     if object["kind"] == "CustomResourceDefinition" {
-        eventually(PATIENCE, "the CRD is established", || async {
-            // One that another test took away may still be on its way out.
+        eventually(LEAVING, "the CRD is established", || async {
             let live = api.patch(&name, &params, &Patch::Apply(object)).await?;
             if live.metadata.deletion_timestamp.is_some() {
+                // Another test took it away. Objects whose controller has ended may hold it.
+                release_instances(client, object).await?;
                 return Err(NotYet::new(format!("{name} is being deleted")));
             }
             let conditions = live.data["status"]["conditions"]
@@ -149,6 +152,33 @@ pub(super) async fn apply(client: &Client, object: &Value) {
         })
         .await;
     }
+}
+
+/// Takes the finalizers from all objects of a CRD.
+async fn release_instances(client: &Client, crd: &Value) -> kube::Result<()> {
+    let spec = &crd["spec"];
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    for version in versions.filter(|version| version["storage"] == true) {
+        let [group, kind] = [&spec["group"], &spec["names"]["kind"]].map(|value| value.as_str().unwrap());
+        let of_kind = GroupVersionKind::gvk(group, version["name"].as_str().unwrap(), kind);
+        let resource = ApiResource::from_gvk_with_plural(&of_kind, spec["names"]["plural"].as_str().unwrap());
+        let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        for held in all.list(&ListParams::default()).await?.items {
+            let one = match &held.metadata.namespace {
+                Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+                None => all.clone(),
+            };
+            let freed = json!({"metadata": {"finalizers": null}});
+            match one
+                .patch(&held.name_any(), &PatchParams::default(), &Patch::Merge(&freed))
+                .await
+            {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                other => drop(other?),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A kubeconfig with no more rights than the chart gives the manager.
