@@ -10,7 +10,6 @@
 //! - [`sim`] gives Pods a life on simulated nodes; [`builders`], [`eventually`] and [`namespace`] are for the tests themselves.
 
 mod blocking;
-pub mod builders;
 mod calls;
 pub mod cgroup;
 pub mod cluster;
@@ -37,3 +36,6 @@ pub mod shell;
 pub mod sim;
 pub mod storage;
 pub mod torture;
+
+/// Objects for tests, said in a few words.
+pub use kruise_fixtures as builders;

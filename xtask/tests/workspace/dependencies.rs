@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::files::{packages, refuse};
 
+const FIXTURES: &str = "kruise-fixtures";
 const TESTKIT: &str = "kruise-testkit";
 
-/// What each crate may depend on. In tests every crate may use the testkit as well.
+/// What each crate may depend on. In tests every crate may use the fixtures and the testkit as well.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("kruise-api", &[]),
     ("kruise-core", &["kruise-api"]),
@@ -27,7 +28,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["kruise-api", "kruise-core", "kruise-runtime", "kruise-cri"],
     ),
     ("kruise-cli", &["kruise-api", "kruise-core"]),
-    (TESTKIT, &["kruise-api"]),
+    (FIXTURES, &[]),
+    (TESTKIT, &["kruise-api", FIXTURES]),
     (
         "xtask",
         &[
@@ -85,7 +87,7 @@ fn complaints(names: &[&str], arrows: &[Arrow<'_>]) -> Vec<String> {
         .filter(|(from, to, kind)| {
             let allowed = table.get(from).is_some_and(|allowed| allowed.contains(to));
             // A crate's tests may use the crate itself, to switch a feature of it on.
-            let for_tests = *kind == "dev" && (*to == TESTKIT || to == from);
+            let for_tests = *kind == "dev" && ([FIXTURES, TESTKIT].contains(to) || to == from);
             !(allowed && *kind != "build" || for_tests)
         })
         .map(|(from, to, kind)| format!("{from} must not depend on {to} ({kind})"));
@@ -100,6 +102,7 @@ fn given_an_arrow_turns_round_or_leaves_its_place_then_it_is_refused() {
         "kruise-manager",
         "kruise-cri",
         "kruise-daemon",
+        FIXTURES,
         TESTKIT,
         "xtask",
     ];
@@ -109,6 +112,7 @@ fn given_an_arrow_turns_round_or_leaves_its_place_then_it_is_refused() {
         ("kruise-core", "kruise-runtime", "dev"),
         ("kruise-manager", "kruise-cri", "normal"),
         ("kruise-manager", TESTKIT, "normal"),
+        ("kruise-core", FIXTURES, "normal"),
         ("kruise-manager", "xtask", "dev"),
         ("kruise-daemon", "kruise-cri", "build"),
     ] {
@@ -116,6 +120,7 @@ fn given_an_arrow_turns_round_or_leaves_its_place_then_it_is_refused() {
     }
     for good in [
         ("kruise-core", "kruise-api", "normal"),
+        ("kruise-core", FIXTURES, "dev"),
         ("kruise-manager", TESTKIT, "dev"),
         ("kruise-daemon", "kruise-cri", "normal"),
         ("xtask", TESTKIT, "normal"),

@@ -1,7 +1,7 @@
 //! A name of the contract is spelled out in `kruise_api::names` (and `kruise_api::gates`) and nowhere else.
 //!
 //! Looked at is every string of what is shipped. Not looked at are comments and attributes (derives take no constants
-//! there), whatever is compiled for tests only, files `tests.rs` and folders `tests`, `benches`, `bench` and `examples` (which measure), the testkit,
+//! there), whatever is compiled for tests only, files `tests.rs` and folders `tests`, `benches`, `bench` and `examples` (which measure), the fixtures, the testkit,
 //! and the fake container runtime.
 //!
 //! Refused is
@@ -65,7 +65,7 @@ fn product_files() -> Vec<PathBuf> {
                 .iter()
                 .any(|name| part.ends_with(name))
         };
-        !["crates/testkit", "crates/cri/src/fake"]
+        !["crates/fixtures", "crates/testkit", "crates/cri/src/fake"]
             .iter()
             .any(|folder| file.starts_with(root().join(folder)))
             && !homes.iter().any(|home| file.starts_with(home))

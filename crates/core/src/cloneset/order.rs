@@ -42,12 +42,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cloneset::fixtures::{PodBuilder, pod};
+    use crate::cloneset::fixtures::{Fixture as _, PodBuilder, pod, read};
     use crate::shared::availability::availability;
     use crate::shared::lifecycle::state;
 
     fn order(pods: &[PodBuilder], rolling: &serde_json::Value) -> Vec<String> {
-        let pods: Vec<Arc<Pod>> = pods.iter().map(PodBuilder::build).collect();
+        let pods: Vec<Arc<Pod>> = pods.iter().map(|pod| read(pod.as_json())).collect();
         let now = "2024-05-01T10:00:00Z".parse().unwrap();
         let members: Vec<Member<'_>> = pods
             .iter()
@@ -69,17 +69,20 @@ mod tests {
     #[test]
     fn pods_that_do_little_good_come_first() {
         let pods = [
-            pod("j-old").ready().on("n").created("2024-01-01T00:00:00Z"),
-            pod("i-young").ready().on("n").created("2024-02-01T00:00:00Z"),
+            pod("j-old").ready().on_node("n").created("2024-01-01T00:00:00Z"),
+            pod("i-young").ready().on_node("n").created("2024-02-01T00:00:00Z"),
             pod("h-restarted")
                 .ready()
-                .on("n")
+                .on_node("n")
                 .restarts(3)
                 .created("2024-01-01T00:00:00Z"),
-            pod("g-just-ready").ready().on("n").ready_at("2024-05-01T09:59:00Z"),
-            pod("f-unready").unready().on("n"),
-            pod("e-unknown").phase("Unknown").on("n"),
-            pod("d-pending").pending().on("n"),
+            pod("g-just-ready")
+                .ready()
+                .on_node("n")
+                .ready_since("2024-05-01T09:59:00Z"),
+            pod("f-unready").unready().on_node("n"),
+            pod("e-unknown").phase("Unknown").on_node("n"),
+            pod("d-pending").pending().on_node("n"),
             pod("c-homeless").pending(),
         ];
         assert_eq!(
@@ -100,10 +103,14 @@ mod tests {
     #[test]
     fn priorities_go_over_readiness_and_waiting_pods_over_priorities() {
         let pods = [
-            pod("a").ready().on("n").label("group", "3"),
-            pod("b").unready().on("n").label("group", "1"),
-            pod("c").ready().on("n").label("group", "2").state("PreparingUpdate"),
-            pod("d").ready().on("n"),
+            pod("a").ready().on_node("n").label("group", "3"),
+            pod("b").unready().on_node("n").label("group", "1"),
+            pod("c")
+                .ready()
+                .on_node("n")
+                .label("group", "2")
+                .state("PreparingUpdate"),
+            pod("d").ready().on_node("n"),
         ];
         let strategy = json!({ "priorityStrategy": { "orderPriority": [{ "orderedKey": "group" }] } });
         assert_eq!(order(&pods, &strategy), ["c", "d", "a", "b"]);
@@ -113,7 +120,7 @@ mod tests {
     fn scattered_pods_are_spread_over_the_others() {
         let pods: Vec<_> = (0..6)
             .map(|number| {
-                let pod = pod(&format!("p{number}")).ready().on("n");
+                let pod = pod(&format!("p{number}")).ready().on_node("n");
                 if number < 3 { pod.label("hot", "yes") } else { pod }
             })
             .collect();

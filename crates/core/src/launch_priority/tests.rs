@@ -1,17 +1,17 @@
 use super::*;
 use crate::plan::{Failure, FailureClass, Outcome};
-use crate::shared::fixture::{PodBuilder, a_pod};
+use crate::shared::fixture::{Fixture as _, PodBuilder, PodFixture as _, running_pod};
 
 fn starting(pod: PodBuilder, waiting: &[&str]) -> PodBuilder {
     waiting.iter().fold(pod, |pod, name| pod.status(name, "ready", false))
 }
 
 fn pod() -> PodBuilder {
-    a_pod("web-0")
+    running_pod("web-0")
         .prioritised("one", "x", 0)
         .prioritised("two", "x", -1)
         .prioritised("three", "x", -2)
-        .container("free", "x")
+        .running("free", "x")
 }
 
 fn names(keys: &[&str]) -> BTreeSet<String> {
@@ -21,7 +21,7 @@ fn names(keys: &[&str]) -> BTreeSet<String> {
 #[test]
 fn given_an_order_then_the_keys_come_one_after_the_other_and_the_pod_is_annotated_at_the_end() {
     let all = starting(pod(), &["one", "two", "three", "free"]);
-    let first = release(&all.build(), None);
+    let first = release(&all.typed(), None);
     assert_eq!(
         first.create,
         Some(json!({
@@ -33,22 +33,22 @@ fn given_an_order_then_the_keys_come_one_after_the_other_and_the_pod_is_annotate
     );
     assert_eq!((first.patch, first.complete), (None, None));
     assert_eq!(
-        release(&all.build(), Some(&names(&["p_0"]))),
+        release(&all.typed(), Some(&names(&["p_0"]))),
         Release::default(),
         "one is on its way"
     );
-    let empty = release(&all.build(), Some(&names(&[])));
+    let empty = release(&all.typed(), Some(&names(&[])));
     assert_eq!(
         (empty.create, empty.patch),
         (None, Some(json!({"data": {"p_0": "true"}})))
     );
 
-    let second = release(&starting(pod(), &["two", "three"]).build(), Some(&names(&["p_0"])));
+    let second = release(&starting(pod(), &["two", "three"]).typed(), Some(&names(&["p_0"])));
     assert_eq!(
         (second.patch, second.complete),
         (Some(json!({"data": {"p_-1": "true"}})), None)
     );
-    let last = release(&starting(pod(), &["three"]).build(), Some(&names(&["p_0", "p_-1"])));
+    let last = release(&starting(pod(), &["three"]).typed(), Some(&names(&["p_0", "p_-1"])));
     assert_eq!(last.patch, Some(json!({"data": {"p_-2": "true"}})));
     let completed = last.complete.unwrap();
     assert_eq!(
@@ -57,7 +57,7 @@ fn given_an_order_then_the_keys_come_one_after_the_other_and_the_pod_is_annotate
     );
     let done = starting(pod(), &["three"]).patched(&[completed]);
     assert_eq!(
-        release(&done.build(), Some(&names(&["p_0", "p_-1", "p_-2"]))),
+        release(&done.typed(), Some(&names(&["p_0", "p_-1", "p_-2"]))),
         Release::default()
     );
 }
@@ -65,17 +65,17 @@ fn given_an_order_then_the_keys_come_one_after_the_other_and_the_pod_is_annotate
 #[test]
 fn given_a_crash_between_the_last_key_and_the_annotation_then_it_is_annotated_later() {
     let last = starting(pod(), &["three"]);
-    let found = release(&last.build(), Some(&names(&["p_0", "p_-1", "p_-2"])));
+    let found = release(&last.typed(), Some(&names(&["p_0", "p_-1", "p_-2"])));
     assert_eq!((found.patch, found.complete.is_some()), (None, true));
 }
 
 #[test]
 fn given_equal_priorities_then_they_start_together() {
     let both = starting(
-        a_pod("p").prioritised("a", "x", 5).prioritised("b", "x", 5),
+        running_pod("p").prioritised("a", "x", 5).prioritised("b", "x", 5),
         &["a", "b"],
     );
-    let found = release(&both.build(), Some(&names(&[])));
+    let found = release(&both.typed(), Some(&names(&[])));
     assert_eq!(
         (found.patch, found.complete.is_some()),
         (Some(json!({"data": {"p_5": "true"}})), true)
@@ -86,15 +86,15 @@ fn given_equal_priorities_then_they_start_together() {
 fn given_nothing_waits_then_nothing_is_written() {
     for pod in [
         pod(),
-        a_pod("p").container("a", "x").status("a", "ready", false),
+        running_pod("p").running("a", "x").status("a", "ready", false),
         starting(pod(), &["one"]).condition("ContainersReady", "True"),
-        starting(pod(), &["one"]).with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z")),
+        starting(pod(), &["one"]).set("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z")),
     ] {
-        assert_eq!(release(&pod.build(), None), Release::default());
+        assert_eq!(release(&pod.typed(), None), Release::default());
     }
     // A container without a status has not started either.
-    let unknown = pod().with("/status/containerStatuses", json!([]));
-    assert!(release(&unknown.build(), None).create.is_some());
+    let unknown = pod().set("/status/containerStatuses", json!([]));
+    assert!(release(&unknown.typed(), None).create.is_some());
 }
 
 fn found(barrier: Value) -> Found {
@@ -109,8 +109,8 @@ fn owned_by(name: &str, uid: &str) -> Value {
 
 #[test]
 fn given_a_config_map_of_that_name_then_its_owners_say_whose_it_is() {
-    let pod = pod().with("/metadata/creationTimestamp", json!("2026-01-01T10:00:00Z"));
-    let pod = pod.build();
+    let pod = pod().set("/metadata/creationTimestamp", json!("2026-01-01T10:00:00Z"));
+    let pod = pod.typed();
     let own = found(owned_by("web-0", "u-1"));
     let own = Barrier::found(&own, &pod);
     assert_eq!(
@@ -159,45 +159,45 @@ fn given_a_barrier_that_is_gone_then_it_is_made_again_with_all_keys_that_were_du
         )
     };
     let data = |pod: &PodBuilder| {
-        release(&pod.clone().build(), None)
+        release(&pod.clone().typed(), None)
             .create
             .map(|made| made["data"].clone())
     };
 
     // The second waits for the first, which is as it should be; the first does not wait for anybody.
     let second = unable(starting(pod(), &["one", "three"]), "two");
-    assert!(!is_stuck(&second.build()));
+    assert!(!is_stuck(&second.typed()));
     let first = unable(second, "one");
-    assert!(is_stuck(&first.build()));
+    assert!(is_stuck(&first.typed()));
     assert_eq!(data(&first), Some(json!({"p_0": "true"})));
 
     let second = unable(starting(pod(), &["three"]), "two");
-    assert!(is_stuck(&second.build()));
+    assert!(is_stuck(&second.typed()));
     assert_eq!(data(&second), Some(json!({"p_0": "true", "p_-1": "true"})));
     assert_eq!(
-        release(&second.build(), Some(&names(&["p_0", "p_-1"]))),
+        release(&second.typed(), Some(&names(&["p_0", "p_-1"]))),
         Release::default()
     );
 
     // A container of a completed Pod that restarts needs its key again.
     let completed = unable(pod(), "two").annotation("apps.kruise.io/container-launch-priority-completed", "true");
-    assert!(is_stuck(&completed.build()) && !waits(&completed.build()));
+    assert!(is_stuck(&completed.typed()) && !waits(&completed.typed()));
     assert_eq!(
         data(&completed),
         Some(json!({"p_0": "true", "p_-1": "true", "p_-2": "true"}))
     );
-    let some = release(&completed.build(), Some(&names(&["p_0", "p_-2"])));
+    let some = release(&completed.typed(), Some(&names(&["p_0", "p_-2"])));
     assert_eq!(
         (some.patch, some.complete),
         (Some(json!({"data": {"p_-1": "true"}})), None)
     );
-    let gone = completed.with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z"));
-    assert_eq!(release(&gone.build(), None), Release::default());
+    let gone = completed.set("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z"));
+    assert_eq!(release(&gone.typed(), None), Release::default());
 }
 
 fn planned(pod: &PodBuilder, barrier: Option<&Barrier>) -> Plan {
     let observed = Observed {
-        pod: Arc::new(pod.build()),
+        pod: Arc::new(pod.typed()),
         barrier: barrier.cloned(),
     };
     plan(&observed, &Env::at(jiff::Timestamp::UNIX_EPOCH))
@@ -262,7 +262,7 @@ fn given_an_outcome_then_what_is_known_of_the_barrier_follows_from_it() {
     assert_eq!(after(None, &made, &fails(&made, FailureClass::Transient), None), None);
     let unknown = after(None, &made, &fails(&made, FailureClass::Exists), None);
     assert_eq!(unknown, Some(Barrier::default()));
-    assert!(must_read(&all.build(), unknown.as_ref()) && !must_read(&all.build(), Some(&own)));
+    assert!(must_read(&all.typed(), unknown.as_ref()) && !must_read(&all.typed(), Some(&own)));
 
     let next = starting(pod(), &["two", "three"]);
     let patched = planned(&next, Some(&own));
@@ -286,14 +286,14 @@ fn given_an_outcome_then_what_is_known_of_the_barrier_follows_from_it() {
 fn given_changes_then_only_a_pod_for_which_there_is_something_to_do_is_looked_at() {
     let all = starting(pod(), &["one", "two", "three"]);
     let own = Barrier::own("b-1", names(&["p_0"]));
-    assert_eq!(look_after(&all.build(), || None), Some(Duration::ZERO));
-    assert_eq!(look_after(&all.build(), || Some(own.clone())), None);
-    assert_eq!(look_after(&pod().build(), || None), None);
+    assert_eq!(look_after(&all.typed(), || None), Some(Duration::ZERO));
+    assert_eq!(look_after(&all.typed(), || Some(own.clone())), None);
+    assert_eq!(look_after(&pod().typed(), || None), None);
     let stuck = all.status(
         "one",
         "state",
         json!({"waiting": {"reason": "CreateContainerConfigError"}}),
     );
-    assert_eq!(look_after(&stuck.build(), || Some(own.clone())), Some(LOOK_AGAIN));
-    assert!(must_read(&stuck.build(), Some(&own)));
+    assert_eq!(look_after(&stuck.typed(), || Some(own.clone())), Some(LOOK_AGAIN));
+    assert!(must_read(&stuck.typed(), Some(&own)));
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::ledger::{Answer, Asked, Free, Operation, answer};
 use super::operation::of_update;
 use super::*;
-use crate::shared::fixture::{PodBuilder, a_pod, at};
+use crate::shared::fixture::{Fixture as _, PodBuilder, at, running_pod};
 use crate::shared::workload::WorkloadRef;
 
 #[expect(clippy::needless_pass_by_value, reason = "it reads better where it is called")]
@@ -27,10 +27,10 @@ fn status(allowed: i32, desired: i32) -> Value {
 }
 
 fn covered(name: &str) -> PodBuilder {
-    a_pod(name)
+    running_pod(name)
         .ready()
         .annotation(annotation::RELATED_BUDGET, "web")
-        .with("/metadata/creationTimestamp", json!("2024-05-01T08:00:00Z"))
+        .set("/metadata/creationTimestamp", json!("2024-05-01T08:00:00Z"))
 }
 
 fn asked(operation: Operation) -> Asked {
@@ -69,7 +69,7 @@ fn given_pods_then_the_first_rule_that_holds_decides() {
         (
             "pending",
             with(spec(), status(0, 3)),
-            pod.clone().with("/status/phase", json!("Pending")),
+            pod.clone().set("/status/phase", json!("Pending")),
             Operation::Delete,
             Some(Free::Unavailable),
         ),
@@ -132,7 +132,7 @@ fn given_pods_then_the_first_rule_that_holds_decides() {
             None,
         ),
     ] {
-        let answer = answer(&budget, &pod.build(), &asked(operation));
+        let answer = answer(&budget, &pod.typed(), &asked(operation));
         match expected {
             Some(free) => assert_eq!(answer, Answer::Free(free), "{what}"),
             None => assert!(
@@ -151,7 +151,7 @@ fn given_a_cluster_that_resizes_then_a_resize_is_protected_only_if_it_is_listed(
         gates,
         ..asked(Operation::Resize)
     };
-    let pod = covered("a").build();
+    let pod = covered("a").typed();
     assert_eq!(
         answer(&budget(spec(), status(0, 3)), &pod, &question),
         Answer::Free(Free::NotProtected)
@@ -165,7 +165,7 @@ fn given_a_cluster_that_resizes_then_a_resize_is_protected_only_if_it_is_listed(
 
 #[test]
 fn given_a_place_then_it_is_taken_under_the_name_of_what_was_asked() {
-    let pod = covered("a").build();
+    let pod = covered("a").typed();
     for (operation, key) in [
         (Operation::Delete, "disruptedPods"),
         (Operation::Evict, "disruptedPods"),
@@ -193,7 +193,7 @@ fn given_a_place_of_this_pod_then_it_is_not_charged_again_and_not_forgotten_befo
     let answered = |key: &str, since: &str, operation| {
         let mut status = status(0, 3);
         status[key] = json!({"a": format!("2024-05-01T{since}Z")});
-        answer(&budget(spec(), status), &covered("a").build(), &asked(operation))
+        answer(&budget(spec(), status), &covered("a").typed(), &asked(operation))
     };
     assert_eq!(
         answered("disruptedPods", "09:59:58", Operation::Delete),
@@ -219,10 +219,10 @@ fn given_a_place_of_this_pod_then_it_is_not_charged_again_and_not_forgotten_befo
         answered("disruptedPods", "09:59:40", Operation::Delete),
         Answer::Refused(_)
     ));
-    let other = covered("a").with("/metadata/creationTimestamp", json!("2024-05-01T09:59:59Z"));
+    let other = covered("a").set("/metadata/creationTimestamp", json!("2024-05-01T09:59:59Z"));
     let mut status = status(0, 3);
     status["disruptedPods"] = json!({"a": "2024-05-01T09:59:58Z"});
-    let later = answer(&budget(spec(), status), &other.build(), &asked(Operation::Delete));
+    let later = answer(&budget(spec(), status), &other.typed(), &asked(Operation::Delete));
     assert!(matches!(later, Answer::Refused(_)), "the place was for the Pod before");
 }
 
@@ -235,7 +235,7 @@ fn given_too_many_places_then_the_answer_is_no() {
     status["disruptedPods"] = Value::Object(places);
     let answer = answer(
         &budget(spec(), status),
-        &covered("a").build(),
+        &covered("a").typed(),
         &asked(Operation::Delete),
     );
     assert!(
@@ -275,7 +275,7 @@ fn env(time: &str) -> Env {
 fn observed(budget: PodUnavailableBudget, pods: &[PodBuilder], expected: i32) -> Observed {
     Observed {
         budget: Arc::new(budget),
-        pods: pods.iter().map(|pod| Arc::new(pod.build())).collect(),
+        pods: pods.iter().map(|pod| Arc::new(pod.typed())).collect(),
         expected: Ok(expected),
     }
 }
@@ -325,7 +325,7 @@ fn given_nothing_new_then_nothing_is_written() {
 fn given_pods_without_a_budget_then_they_are_told_and_those_of_others_are_left_alone() {
     let other = covered("b").annotation(annotation::RELATED_BUDGET, "other");
     let plan = plan(
-        &observed(budget(spec(), Value::Null), &[a_pod("a").ready(), other], 2),
+        &observed(budget(spec(), Value::Null), &[running_pod("a").ready(), other], 2),
         &env("10:00:00"),
     );
     let written: Vec<_> = plan.writes().collect();
@@ -456,9 +456,9 @@ fn given_images_by_digest_then_the_one_that_runs_has_to_be_it() {
         (String::new(), false),
     ] {
         let pod = covered("a")
-            .container("main", &image)
+            .running("main", &image)
             .status("main", "imageID", id.clone())
-            .build();
+            .typed();
         assert_eq!(availability::is_available(&pod, Gates::default()), expected, "{id}");
     }
 }
@@ -470,7 +470,7 @@ fn given_sidecars_under_way_then_the_pod_is_not_available() {
     };
     let sidecar = || {
         covered("a")
-            .container("log", "log:1")
+            .running("log", "log:1")
             .env(json!({"name": "IS_INJECTED", "value": "true"}))
             .annotation(annotation::SIDECAR_SET_INJECTED, "set")
     };
@@ -482,7 +482,7 @@ fn given_sidecars_under_way_then_the_pod_is_not_available() {
     ] {
         let pod = sidecar()
             .annotation(annotation::SIDECAR_SET_IN_PLACE_STATE, state.clone())
-            .build();
+            .typed();
         assert_eq!(availability::is_available(&pod, Gates::default()), expected, "{state}");
     }
 }
@@ -494,9 +494,12 @@ fn given_a_pod_then_the_explanation_names_its_budget_and_the_answer() {
         explain::pod(pod, budget, Operation::Delete, Gates::default(), now)
     };
     let web = budget(spec(), status(0, 3));
-    assert_eq!(text(&a_pod("a").build(), None), "No PodUnavailableBudget covers it.");
-    assert!(text(&covered("a").build(), None).contains("which does not exist"));
-    assert!(text(&covered("a").build(), Some(&web)).starts_with("PodUnavailableBudget web refuses: "));
+    assert_eq!(
+        text(&running_pod("a").typed(), None),
+        "No PodUnavailableBudget covers it."
+    );
+    assert!(text(&covered("a").typed(), None).contains("which does not exist"));
+    assert!(text(&covered("a").typed(), Some(&web)).starts_with("PodUnavailableBudget web refuses: "));
     let mut taken = status(0, 3);
     taken["disruptedPods"] = json!({"a": "2024-05-01T09:59:55Z"});
     taken["unavailablePods"] = json!({"b": "2024-05-01T09:59:57Z"});
@@ -514,11 +517,11 @@ fn given_an_update_in_place_whose_image_does_not_run_yet_then_the_pod_is_not_ava
     let state = json!({"revision": "r2", "updateTimestamp": "2024-05-01T09:59:59Z", "lastContainerStatuses": {"main": {"imageID": "sha256:old"}}});
     for (image, id, expected) in [("i:1", "sha256:old", false), ("i:2", "sha256:new", true)] {
         let pod = covered("a")
-            .container("main", "i:2")
+            .running("main", "i:2")
             .annotation(annotation::IN_PLACE_STATE, state.to_string())
             .status("main", "image", image)
             .status("main", "imageID", id)
-            .build();
+            .typed();
         assert!(availability::is_ready(&pod));
         assert_eq!(availability::is_available(&pod, Gates::default()), expected, "{id}");
         let web = budget(spec(), status(0, 3));

@@ -92,47 +92,47 @@ pub fn next_available(pods: impl IntoIterator<Item = Availability>) -> Option<Du
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::fixture::{a_pod, at};
+    use crate::shared::fixture::{Fixture as _, at, running_pod};
     use serde_json::json;
 
     #[test]
     fn pods_count_as_they_are() {
-        let ready = a_pod("p").ready();
+        let ready = running_pod("p").ready();
         for (what, pod, expected) in [
             ("ready", ready.clone(), (true, true)),
             (
                 "pending",
-                ready.clone().with("/status/phase", json!("Pending")),
+                ready.clone().set("/status/phase", json!("Pending")),
                 (true, false),
             ),
             (
                 "failed",
-                ready.clone().with("/status/phase", json!("Failed")),
+                ready.clone().set("/status/phase", json!("Failed")),
                 (false, false),
             ),
             (
                 "succeeded",
-                ready.clone().with("/status/phase", json!("Succeeded")),
+                ready.clone().set("/status/phase", json!("Succeeded")),
                 (false, false),
             ),
             (
                 "leaving",
                 ready
                     .clone()
-                    .with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z")),
+                    .set("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z")),
                 (false, true),
             ),
-            ("new", a_pod("p"), (true, false)),
+            ("new", running_pod("p"), (true, false)),
             (
                 "kubelet is late",
-                a_pod("p")
+                running_pod("p")
                     .condition("Ready", "True")
                     .condition("InPlaceUpdateReady", "False"),
                 (true, false),
             ),
-            ("not ours", a_pod("p").condition("Ready", "True"), (true, true)),
+            ("not ours", running_pod("p").condition("Ready", "True"), (true, true)),
         ] {
-            let pod = pod.build();
+            let pod = pod.typed();
             assert_eq!((is_active(&pod), is_ready(&pod)), expected, "{what}");
         }
     }
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn available_is_who_was_ready_long_enough_and_is_between_no_hooks() {
         // Ready since 09:00:00.
-        let pod = a_pod("p").ready();
-        let found = |min: i32, time: &str| availability(&pod.build(), min, at(time));
+        let pod = running_pod("p").ready();
+        let found = |min: i32, time: &str| availability(&pod.typed(), min, at(time));
         assert_eq!(found(0, "09:00:00"), Availability::Available);
         assert_eq!(
             found(30, "09:00:10"),
@@ -160,13 +160,13 @@ mod tests {
             ("PreparingNormal", false),
             ("X", false),
         ] {
-            let pod = pod.clone().state(state).build();
+            let pod = pod.clone().state(state).typed();
             assert_eq!(availability(&pod, 0, at("10:00:00")).is_now(), expected, "{state}");
             assert!(ready_for(&pod, 0, at("10:00:00")).is_now());
         }
-        let unknown = a_pod("p")
-            .with("/status/conditions", json!([{"type": "Ready", "status": "True"}]))
-            .build();
+        let unknown = running_pod("p")
+            .set("/status/conditions", json!([{"type": "Ready", "status": "True"}]))
+            .typed();
         assert_eq!(availability(&unknown, 0, at("10:00:00")), Availability::Available);
         assert_eq!(availability(&unknown, 5, at("10:00:00")), Availability::Unavailable);
     }

@@ -1,138 +1,41 @@
-//! Pods and revisions for tests.
+//! What tests of the rules begin with, beside the builders of `kruise_fixtures`.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
-use kruise_api::names::{env, label};
-use kruise_api::pod::Pod;
+use kruise_api::names::env;
 use kruise_api::revision::ControllerRevision;
+pub(crate) use kruise_fixtures::{Fixture, PodBuilder, running_pod};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// A Pod to be: `a_pod("web").container("main", "nginx:1").ready()`.
-#[derive(Clone, Debug)]
-pub(crate) struct PodBuilder(Value);
+use super::pod_change::PodPatch;
 
-/// A scheduled, running Pod with both readiness gates, no containers and no conditions.
-pub(crate) fn a_pod(name: &str) -> PodBuilder {
-    PodBuilder(json!({
-        "metadata": {"name": name, "namespace": "ns", "uid": "u-1", "resourceVersion": "7", "labels": {}, "annotations": {}},
-        "spec": {
-            "nodeName": "node1",
-            "containers": [],
-            "readinessGates": [{"conditionType": IN_PLACE_UPDATE_READY}, {"conditionType": KRUISE_POD_READY}],
-        },
-        "status": {"phase": "Running", "conditions": [], "containerStatuses": []},
-    }))
+/// What builders of Pods can do here as well.
+pub(crate) trait PodFixture {
+    /// One more container, with a launch priority.
+    fn prioritised(self, name: &str, image: &str, priority: i64) -> Self;
+
+    /// The Pod after patches, applied as the API server does.
+    fn patched<'a>(self, patches: impl IntoIterator<Item = &'a PodPatch>) -> Self;
 }
 
-impl PodBuilder {
-    pub(crate) fn label(mut self, key: &str, value: &str) -> Self {
-        self.0["metadata"]["labels"][key] = json!(value);
-        self
+impl PodFixture for PodBuilder {
+    fn prioritised(self, name: &str, image: &str, priority: i64) -> Self {
+        let source = json!({ "configMapKeyRef": { "name": "b", "key": format!("p_{priority}") } });
+        let barrier = json!({ "name": env::CONTAINER_BARRIER, "valueFrom": source });
+        self.running(name, image).env(barrier)
     }
 
-    pub(crate) fn annotation(mut self, key: &str, value: impl Into<String>) -> Self {
-        self.0["metadata"]["annotations"][key] = json!(value.into());
-        self
-    }
-
-    pub(crate) fn finalizer(mut self, name: &str) -> Self {
-        self.0["metadata"]["finalizers"] = json!([name]);
-        self
-    }
-
-    pub(crate) fn state(self, state: &str) -> Self {
-        self.label(label::LIFECYCLE_STATE, state)
-    }
-
-    pub(crate) fn at(self, revision: &str) -> Self {
-        let short = revision.rsplit('-').next().unwrap().to_owned();
-        self.label(label::REVISION, revision)
-            .label(label::POD_TEMPLATE_HASH, &short)
-    }
-
-    /// A ready container, running its image.
-    pub(crate) fn container(mut self, name: &str, image: &str) -> Self {
-        let id = format!("sha256:{image}");
-        push(
-            &mut self.0["spec"]["containers"],
-            json!({"name": name, "image": image, "env": []}),
-        );
-        push(
-            &mut self.0["status"]["containerStatuses"],
-            json!({"name": name, "image": image, "imageID": id, "containerID": format!("containerd://{name}"), "ready": true}),
-        );
-        self
-    }
-
-    /// A container with a launch priority.
-    pub(crate) fn prioritised(self, name: &str, image: &str, priority: i64) -> Self {
-        let barrier = json!({"name": env::CONTAINER_BARRIER,
-            "valueFrom": {"configMapKeyRef": {"name": "b", "key": format!("p_{priority}")}}});
-        self.container(name, image).env(barrier)
-    }
-
-    /// Adds a variable to the last container.
-    pub(crate) fn env(mut self, variable: Value) -> Self {
-        push(&mut self.last_container()["env"], variable);
-        self
-    }
-
-    /// Changes the last container's spec.
-    pub(crate) fn last_container(&mut self) -> &mut Value {
-        self.0["spec"]["containers"].as_array_mut().unwrap().last_mut().unwrap()
-    }
-
-    /// Changes a container's status.
-    pub(crate) fn status(mut self, name: &str, field: &str, value: impl Into<Value>) -> Self {
-        let statuses = self.0["status"]["containerStatuses"].as_array_mut().unwrap();
-        statuses.iter_mut().find(|status| status["name"] == name).unwrap()[field] = value.into();
-        self
-    }
-
-    pub(crate) fn condition(mut self, type_: &str, status: &str) -> Self {
-        push(
-            &mut self.0["status"]["conditions"],
-            json!({"type": type_, "status": status, "lastTransitionTime": "2024-05-01T09:00:00Z"}),
-        );
-        self
-    }
-
-    /// Everything holds, as after a while without changes.
-    pub(crate) fn ready(self) -> Self {
-        [IN_PLACE_UPDATE_READY, KRUISE_POD_READY, "ContainersReady", "Ready"]
-            .into_iter()
-            .fold(self, |pod, type_| pod.condition(type_, "True"))
-    }
-
-    /// Sets any field by JSON pointer.
-    pub(crate) fn with(mut self, pointer: &str, value: Value) -> Self {
-        let (parent, name) = pointer.rsplit_once('/').unwrap();
-        self.0.pointer_mut(parent).unwrap()[name] = value;
-        self
-    }
-
-    pub(crate) fn build(&self) -> Pod {
-        serde_json::from_value(self.0.clone()).unwrap()
-    }
-
-    /// The Pod as JSON.
-    pub(crate) fn json(&self) -> Value {
-        self.0.clone()
-    }
-
-    /// The Pod after strategic merge patches, as the API server applies them.
-    pub(crate) fn patched<'a>(mut self, patches: impl IntoIterator<Item = &'a super::pod_change::PodPatch>) -> Self {
+    fn patched<'a>(mut self, patches: impl IntoIterator<Item = &'a PodPatch>) -> Self {
         for patch in patches {
-            merge(&mut self.0, &patch.body);
-            let version: u64 = self.0["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-            self.0["metadata"]["resourceVersion"] = json!((version + 1).to_string());
+            let pod = self.object();
+            merge(pod, &patch.body);
+            let version: u64 = pod["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+            pod["metadata"]["resourceVersion"] = json!((version + 1).to_string());
         }
         self
     }
-}
-
-fn push(list: &mut Value, item: Value) {
-    list.as_array_mut().unwrap().push(item);
 }
 
 /// Strategic merge, as far as Pods need it: lists of objects by `name` or `type`.
@@ -175,6 +78,47 @@ fn merge(target: &mut Value, patch: &Value) {
 pub(crate) fn a_revision(name: &str, template: &Value) -> ControllerRevision {
     let data: Value = serde_json::from_str(&super::revision::data(template)).unwrap();
     serde_json::from_value(json!({"metadata": {"name": name}, "revision": 1, "data": data})).unwrap()
+}
+
+/// A Pod of a workload called `web` in namespace `shop`: it runs `main` with `nginx:1` on node `n1` at revision `web-old`, and is not ready.
+pub(crate) fn web_pod(name: &str, owner: &Value) -> PodBuilder {
+    let since = "2024-03-01T00:00:01Z";
+    let holds = |type_: &str| json!({ "type": type_, "status": "True", "lastTransitionTime": since });
+    running_pod(name)
+        .namespace("shop")
+        .uid(&format!("uid-{name}"))
+        .set("/metadata/resourceVersion", "100")
+        .set("/metadata/ownerReferences", json!([owner]))
+        .label("app", "web")
+        .at("web-old")
+        .state("Normal")
+        .annotation("lifecycle.apps.kruise.io/timestamp", "2024-03-01T00:00:00Z")
+        .on_node("n1")
+        .running("main", "nginx:1")
+        .set(
+            "/status/conditions",
+            json!([holds("InPlaceUpdateReady"), holds("KruisePodReady")]),
+        )
+}
+
+/// A revision of a workload called `web` in namespace `shop`, as the server has it.
+pub(crate) fn web_revision(name: &str, number: i64, template: &Value, owner: &Value) -> Value {
+    json!({
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": "50",
+            "creationTimestamp": "2024-03-01T00:00:00Z",
+            "labels": { "app": "web", "controller.kubernetes.io/hash": name.rsplit('-').next().unwrap() },
+            "ownerReferences": [owner],
+        },
+        "revision": number,
+        "data": serde_json::from_str::<Value>(&super::revision::data(template)).unwrap(),
+    })
+}
+
+/// An object as the rules see it.
+pub(crate) fn read<T: DeserializeOwned>(object: &Value) -> Arc<T> {
+    // Through text, because raw parts keep what was written.
+    Arc::new(serde_json::from_str(&object.to_string()).unwrap())
 }
 
 /// A time of 1 May 2024, `10:00:00` for example.

@@ -67,13 +67,13 @@ pub fn adopt(pod: &Pod, owner: &Owner) -> Chain {
 mod tests {
     use super::*;
     use crate::plan::Action;
-    use crate::shared::fixture::a_pod;
+    use crate::shared::fixture::{Fixture as _, running_pod};
     use serde_json::json;
 
     fn owned(name: &str, uid: &str) -> crate::shared::fixture::PodBuilder {
         let owner =
             json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": "X", "name": "x", "uid": uid, "controller": true}]);
-        a_pod(name).with("/metadata/ownerReferences", owner)
+        running_pod(name).set("/metadata/ownerReferences", owner)
     }
 
     #[test]
@@ -83,13 +83,13 @@ mod tests {
             owned("member", "u").label("app", "x"),
             owned("released", "u"),
             owned("foreign", "v").label("app", "x"),
-            a_pod("orphan").label("app", "x"),
-            a_pod("stranger"),
-            a_pod("going")
+            running_pod("orphan").label("app", "x"),
+            running_pod("stranger"),
+            running_pod("going")
                 .label("app", "x")
-                .with("/metadata/deletionTimestamp", going),
+                .set("/metadata/deletionTimestamp", going),
         ]
-        .map(|pod| pod.build());
+        .map(|pod| pod.typed());
         let membership = Membership::of(&pods, &Uid::from("u"), |pod| pod.metadata.label("app") == Some("x"));
         let names = |pods: &[&Pod]| -> Vec<String> { pods.iter().map(|pod| pod.metadata.name.to_string()).collect() };
         assert_eq!(names(&membership.members), ["member"]);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn who_adopts_or_releases_a_pod_has_seen_its_last_version() {
-        let pod = a_pod("p").build();
+        let pod = running_pod("p").typed();
         let owner = Owner {
             api_version: "apps.kruise.io/v1beta1".to_owned(),
             kind: "X".to_owned(),

@@ -120,7 +120,7 @@ impl Written {
 mod tests {
     use super::*;
     use crate::plan::{Chain, OnFailure, Pace, Phase, Step, Target};
-    use crate::shared::fixture::a_pod;
+    use crate::shared::fixture::{Fixture as _, running_pod};
     use kruise_api::resource::Preconditions;
 
     fn policies(json: Value) -> Vec<MarkerPolicy> {
@@ -161,10 +161,10 @@ mod tests {
 
     #[test]
     fn given_what_the_pod_has_then_only_the_rest_is_written_and_what_the_cache_does_not_keep_is_remembered() {
-        let pod = a_pod("p")
+        let pod = running_pod("p")
             .label("a", "1")
             .annotation("controller.kubernetes.io/pod-deletion-cost", "5")
-            .build();
+            .typed();
         let cost = "controller.kubernetes.io/pod-deletion-cost";
         let wanted = policies(json!([
             {"state": "Succeeded", "labels": {"a": "1", "b": "2"}, "annotations": {cost: "5", "example.com/x": "y"}},

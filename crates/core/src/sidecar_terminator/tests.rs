@@ -1,16 +1,16 @@
 use super::*;
-use crate::shared::fixture::{PodBuilder, a_pod, at};
+use crate::shared::fixture::{Fixture as _, PodBuilder, at, running_pod};
 
 const SWITCH: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
 const IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE";
 const IGNORE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
 
 fn pod(policy: &str) -> PodBuilder {
-    a_pod("job").with("/spec/restartPolicy", json!(policy))
+    running_pod("job").set("/spec/restartPolicy", json!(policy))
 }
 
 fn main_ended(pod: PodBuilder, name: &str, code: i32) -> PodBuilder {
-    ended(pod.container(name, "app:1"), name, code)
+    ended(pod.running(name, "app:1"), name, code)
 }
 
 fn ended(pod: PodBuilder, name: &str, code: i32) -> PodBuilder {
@@ -19,7 +19,7 @@ fn ended(pod: PodBuilder, name: &str, code: i32) -> PodBuilder {
 
 fn sidecar(pod: PodBuilder, name: &str, variables: &[(&str, &str)]) -> PodBuilder {
     let pod = pod
-        .container(name, "side:1")
+        .running(name, "side:1")
         .status(name, "state", json!({"running": {}}));
     variables
         .iter()
@@ -34,7 +34,7 @@ fn observed(pod: &PodBuilder, is_virtual: bool) -> Observed {
     };
     let node = serde_json::from_value(json!({"metadata": {"name": "node1", "labels": labels}})).unwrap();
     Observed {
-        pod: Arc::new(pod.build()),
+        pod: Arc::new(pod.typed()),
         node: Some(Arc::new(node)),
         is_requested: false,
     }
@@ -90,7 +90,7 @@ fn written(observed: &Observed) -> Vec<String> {
 #[test]
 fn given_main_containers_then_the_restart_policy_says_when_they_have_ended() {
     let side = |pod: PodBuilder| sidecar(pod, "side", &[(SWITCH, "true")]);
-    let running = |pod: PodBuilder| pod.container("main", "app:1");
+    let running = |pod: PodBuilder| pod.running("main", "app:1");
     for (what, pod, stops) in [
         ("never, ended well", side(main_ended(pod("Never"), "main", 0)), true),
         ("never, failed", side(main_ended(pod("Never"), "main", 1)), true),
@@ -114,23 +114,22 @@ fn given_main_containers_then_the_restart_policy_says_when_they_have_ended() {
         ("no main container", side(pod("Never")), true),
         (
             "pending",
-            side(main_ended(pod("Never"), "main", 0)).with("/status/phase", json!("Pending")),
+            side(main_ended(pod("Never"), "main", 0)).set("/status/phase", json!("Pending")),
             false,
         ),
         (
             "failed, and its sidecar runs",
-            side(main_ended(pod("Never"), "main", 1)).with("/status/phase", json!("Failed")),
+            side(main_ended(pod("Never"), "main", 1)).set("/status/phase", json!("Failed")),
             true,
         ),
         (
             "leaving",
-            side(main_ended(pod("Never"), "main", 0))
-                .with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z")),
+            side(main_ended(pod("Never"), "main", 0)).set("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z")),
             false,
         ),
         (
             "a status is missing",
-            side(main_ended(pod("Never"), "main", 0)).with(
+            side(main_ended(pod("Never"), "main", 0)).set(
                 "/status/containerStatuses",
                 json!([{"name": "main", "state": {"terminated": {"exitCode": 0}}}]),
             ),
@@ -191,7 +190,7 @@ fn given_two_sidecars_then_what_has_ended_is_left_alone_and_exit_codes_are_ignor
     let mut requested = observed(&after, false);
     requested.is_requested = true;
     assert_eq!(written(&requested), ["phase Failed"], "there is one request only");
-    let final_phase = after.with("/status/phase", json!("Failed"));
+    let final_phase = after.set("/status/phase", json!("Failed"));
     let mut requested = observed(&final_phase, false);
     assert_eq!(written(&requested), ["stop b"], "a crash came in between");
     requested.is_requested = true;

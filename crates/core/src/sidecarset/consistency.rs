@@ -72,7 +72,7 @@ fn is_same_image(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::fixture::a_pod;
+    use crate::shared::fixture::{Fixture as _, running_pod};
     use serde_json::json;
 
     #[test]
@@ -120,18 +120,18 @@ mod tests {
                 false,
             ),
         ] {
-            let pod = a_pod("p")
-                .container("main", "m:1")
-                .container("log", image)
+            let pod = running_pod("p")
+                .running("main", "m:1")
+                .running("log", image)
                 .status("log", "image", status)
                 .status("log", "imageID", id);
             assert_eq!(
-                is_consistent(&pod.build(), state, |name| name == "log"),
+                is_consistent(&pod.typed(), state, |name| name == "log"),
                 expected,
                 "{what}"
             );
-            let short = pod.with("/status/containerStatuses", json!([]));
-            assert!(!is_consistent(&short.build(), state, |name| name == "log"), "{what}");
+            let short = pod.set("/status/containerStatuses", json!([]));
+            assert!(!is_consistent(&short.typed(), state, |name| name == "log"), "{what}");
         }
     }
 }

@@ -163,10 +163,10 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::fixture::a_pod;
+    use crate::shared::fixture::{Fixture as _, running_pod};
 
     fn pod(value: &str) -> Pod {
-        a_pod("p").annotation(annotation::SIDECAR_SET_HASH, value).build()
+        running_pod("p").annotation(annotation::SIDECAR_SET_HASH, value).typed()
     }
 
     #[test]
@@ -199,9 +199,9 @@ mod tests {
         );
         assert_eq!(
             injected(
-                &a_pod("p")
+                &running_pod("p")
                     .annotation(annotation::SIDECAR_SET_INJECTED, "a, b,,")
-                    .build()
+                    .typed()
             )
             .collect::<Vec<_>>(),
             ["a", "b"]

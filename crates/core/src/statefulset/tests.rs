@@ -11,7 +11,7 @@ use kruise_api::pod::Pod;
 use kruise_api::storage::PersistentVolumeClaim;
 use serde_json::{Value, json};
 
-use super::fixtures::{claim_template, env, observed, pod};
+use super::fixtures::{Fixture as _, claim_template, env, observed, pod};
 use super::world::World;
 use super::{Observed, plan};
 use crate::plan::{Action, Plan, Why, why};

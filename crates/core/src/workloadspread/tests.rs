@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::ledger::{Answer, Ask, Leave, leave, place};
 use super::*;
 use crate::plan::{Action, Env, Plan};
-use crate::shared::fixture::{PodBuilder, a_pod, at};
+use crate::shared::fixture::{Fixture as _, PodBuilder, at, running_pod};
 
 mod planning;
 mod properties;
@@ -322,11 +322,11 @@ pub(super) fn node(name: &str, pool: &str) -> Arc<Node> {
 
 pub(super) fn in_subset(name: &str, subset: &str) -> PodBuilder {
     let matched = json!({"name": "spread", "subset": subset}).to_string();
-    a_pod(name)
+    running_pod(name)
         .ready()
         .annotation("apps.kruise.io/matched-workloadspread", matched)
-        .with("/metadata/creationTimestamp", json!("2024-05-01T09:00:00Z"))
-        .with(
+        .set("/metadata/creationTimestamp", json!("2024-05-01T09:00:00Z"))
+        .set(
             "/metadata/ownerReferences",
             json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": "w", "controller": true}]),
         )
@@ -340,7 +340,7 @@ pub(super) fn observed(spread: WorkloadSpread, pods: &[PodBuilder]) -> Observed 
             replicas: i32::try_from(pods.len()).unwrap(),
             newest: Some(VERSION_IGNORED.to_owned()),
         }),
-        pods: pods.iter().map(|pod| Arc::new(pod.build())).collect(),
+        pods: pods.iter().map(|pod| Arc::new(pod.typed())).collect(),
         nodes: nodes
             .into_iter()
             .map(|node| (node.metadata.name.to_string(), node))

@@ -6,7 +6,7 @@ use kruise_api::pod::Pod;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::fixtures::{claim, env, from_parts, pod, revision, set, template};
+use super::super::fixtures::{Fixture as _, claim, env, from_parts, pod, revision, set, template};
 use super::super::plan;
 use super::super::world::World;
 use crate::plan::harness::name_of;
@@ -35,7 +35,7 @@ fn writes(plan: &Plan) -> Vec<String> {
 
 #[test]
 fn a_claim_without_a_pod_is_deleted_unless_it_waits_for_a_new_one() {
-    let pods = [pod("web-a").ready().on("n")];
+    let pods = [pod("web-a").ready().on_node("n")];
     let claims = [claim("data", "a"), claim("data", "gone")];
     assert_eq!(writes(&about_claims(false, &pods, &claims)), ["delete data-web-gone"]);
     assert_eq!(writes(&about_claims(true, &pods, &claims)), [""; 0]);
@@ -45,15 +45,18 @@ fn a_claim_without_a_pod_is_deleted_unless_it_waits_for_a_new_one() {
 fn a_claim_that_was_made_just_now_is_left_alone_for_a_while() {
     let mut young = claim("data", "gone");
     young["metadata"]["creationTimestamp"] = json!("2024-05-01T09:59:40Z");
-    let plan = about_claims(false, &[pod("web-a").ready().on("n")], &[young]);
+    let plan = about_claims(false, &[pod("web-a").ready().on_node("n")], &[young]);
     assert_eq!(writes(&plan), [""; 0]);
     assert_eq!(plan.wake_after, Some(std::time::Duration::from_secs(10)));
 }
 
 #[test]
 fn a_claim_whose_pod_is_ending_goes_with_that_pod() {
-    for ending in [pod("web-b").ready().on("n").deleting(), pod("web-b").phase("Failed")] {
-        let pods = [pod("web-a").ready().on("n"), ending];
+    for ending in [
+        pod("web-b").ready().on_node("n").deleting(),
+        pod("web-b").phase("Failed"),
+    ] {
+        let pods = [pod("web-a").ready().on_node("n"), ending];
         let handed = writes(&about_claims(false, &pods, &[claim("data", "b")]));
         assert_eq!(handed.len(), 1);
         for part in [
@@ -98,15 +101,15 @@ fn a_claim_that_is_already_going_is_not_touched() {
     let mut going = claim("data", "gone");
     going["metadata"]["deletionTimestamp"] = json!("2024-05-01T09:00:00Z");
     assert_eq!(
-        writes(&about_claims(false, &[pod("web-a").ready().on("n")], &[going])),
+        writes(&about_claims(false, &[pod("web-a").ready().on_node("n")], &[going])),
         [""; 0]
     );
 }
 
 #[test]
 fn a_released_pod_loses_only_our_reference_and_only_if_it_is_as_we_saw_it() {
-    let released = pod("web-x").ready().on("n").label("app", "other");
-    let plan = about_claims(false, &[pod("web-a").ready().on("n"), released], &[]);
+    let released = pod("web-x").ready().on_node("n").label("app", "other");
+    let plan = about_claims(false, &[pod("web-a").ready().on_node("n"), released], &[]);
     let Some(Action::Patch {
         object,
         patch,

@@ -11,7 +11,7 @@ use crate::plan::{Action, Phase};
 fn a_rollback_gives_the_old_revision_the_highest_number() {
     let pods: Vec<_> = ["web-a", "web-b", "web-c"]
         .iter()
-        .map(|name| pod(name).ready().on("n").at("web-new"))
+        .map(|name| pod(name).ready().on_node("n").at("web-new"))
         .collect();
     let mut observed = rolling(&json!({ "template": template("nginx:1") }), &pods);
     let plan = plan(&observed, &env());
@@ -41,7 +41,7 @@ fn a_rollback_gives_the_old_revision_the_highest_number() {
 fn revisions_in_use_are_never_removed_however_many_there_are() {
     let mut seen = observed(
         &json!({ "revisionHistoryLimit": 0, "replicas": 1 }),
-        &[pod("web-a").ready().on("n").at("web-p2")],
+        &[pod("web-a").ready().on_node("n").at("web-p2")],
     );
     let more = (2..5).map(|number| {
         let value = revision(

@@ -4,7 +4,9 @@ use kruise_api::kind::Kind as _;
 use kruise_api::pod::Pod;
 use serde_json::{Value, json};
 
-use super::super::fixtures::{PodBuilder, claim, env, from_parts, observed, pod, revision, rolling, set, template};
+use super::super::fixtures::{
+    Fixture as _, PodBuilder, claim, env, from_parts, observed, pod, revision, rolling, set, template,
+};
 use super::super::plan;
 use super::*;
 use crate::plan::Env;
@@ -13,7 +15,7 @@ use kruise_api::meta::PartialObject;
 use kruise_api::node::Node;
 
 fn ready(name: &str) -> PodBuilder {
-    pod(name).ready().on(&format!("n-{name}"))
+    pod(name).ready().on_node(&format!("n-{name}"))
 }
 
 fn deleted(plan: &Plan) -> Vec<&str> {
@@ -42,7 +44,7 @@ fn given_deletion_costs_then_the_cheapest_goes_but_after_an_unready_one() {
     let three = observed(&json!({ "replicas": 3 }), &pods);
     assert_eq!(deleted(&plan(&three, &env())), ["web-b"]);
     let mut pods = pods.to_vec();
-    pods.push(pod("web-e").unready().on("n-e").cost("100"));
+    pods.push(pod("web-e").unready().on_node("n-e").cost("100"));
     let four = observed(&json!({ "replicas": 4 }), &pods);
     assert_eq!(deleted(&plan(&four, &env())), ["web-e"]);
 }
@@ -55,10 +57,10 @@ fn given_zones_then_scaling_in_takes_from_the_crowded_one() {
     let mut set = set(&json!({ "replicas": 2, "template": template }));
     set["status"] = json!({ "currentRevision": "web-old", "updateRevision": "web-old" });
     let pods = [
-        pod("web-b1").ready().on("b1"),
-        pod("web-a1").ready().on("a1"),
-        pod("web-a2").ready().on("a2"),
-        pod("web-a3").ready().on("a3"),
+        pod("web-b1").ready().on_node("b1"),
+        pod("web-a1").ready().on_node("a1"),
+        pod("web-a2").ready().on_node("a2"),
+        pod("web-a3").ready().on_node("a3"),
     ];
     let mut observed = from_parts(&set, &pods, &[], &[revision("web-old", 1, &template)]);
     assert!(super::super::spreads_pods(&observed.set));
@@ -102,7 +104,7 @@ fn a_named_pod_that_is_not_ready_goes_at_once_and_a_ready_one_waits_for_the_budg
     let pods = [
         ready("web-a").specified_delete(),
         ready("web-b").specified_delete(),
-        pod("web-c").unready().on("n").specified_delete(),
+        pod("web-c").unready().on_node("n").specified_delete(),
         ready("web-d"),
         ready("web-e"),
     ];
@@ -165,7 +167,7 @@ fn given_scaling_out_during_a_rollout_then_new_pods_keep_the_ratio() {
 fn a_pod_that_prepares_for_its_update_counts_as_updated_only_with_the_gate() {
     let pods = [
         ready("web-a").state("PreparingUpdate"),
-        pod("web-b").unready().on("n-b"),
+        pod("web-b").unready().on_node("n-b"),
         ready("web-c").at("web-new"),
         ready("web-d").at("web-new"),
     ];
@@ -226,7 +228,7 @@ fn written_when_deleted(reuse: bool) -> Vec<String> {
 
 #[test]
 fn a_limit_of_zero_does_not_hold_back_the_update() {
-    let pods = [pod("web-a").unready().on("n"), ready("web-b")];
+    let pods = [pod("web-a").unready().on_node("n"), ready("web-b")];
     let spec = json!({
         "replicas": 3, "scaleStrategy": { "maxUnavailable": 1 },
         "updateStrategy": { "rollingUpdate": { "maxUnavailable": 3 } },
@@ -247,7 +249,7 @@ fn a_failed_pod_is_replaced_but_never_deleted() {
 #[test]
 fn while_a_pod_cannot_be_read_none_is_created_or_deleted_and_the_set_says_so() {
     let unreadable = || -> Vec<Arc<PartialObject>> {
-        let pod: PartialObject = serde_json::from_value(pod("web-c").0).unwrap();
+        let pod: PartialObject = serde_json::from_value(pod("web-c").json()).unwrap();
         vec![Arc::new(pod)]
     };
     // Too few, too many, one named, one to be replaced: whatever there is to do waits.
@@ -287,7 +289,7 @@ fn while_a_pod_cannot_be_read_its_claims_stay_and_its_name_stays_on_the_list() {
         set["status"] = json!({ "currentRevision": "web-old", "updateRevision": "web-old" });
         let revisions = [revision("web-old", 1, &template("nginx:1"))];
         let mut observed = from_parts(&set, &[ready("web-a")], &[claim("data", "c")], &revisions);
-        observed.unreadable = vec![Arc::new(serde_json::from_value(pod("web-c").0).unwrap())];
+        observed.unreadable = vec![Arc::new(serde_json::from_value(pod("web-c").json()).unwrap())];
         for _ in 0..2 {
             let plan = plan(&observed, &env());
             assert_eq!(plan.writes().collect::<Vec<_>>(), [] as [&Action; 0]);

@@ -20,12 +20,12 @@ fn patch(observed: &super::super::Observed) -> Value {
 #[test]
 fn pods_are_counted_as_users_know_it() {
     let pods = [
-        pod("web-a").ready().on("n").at("web-new"),
-        pod("web-b").ready().on("n").at("web-new").state("Updated"),
-        pod("web-c").unready().on("n").at("web-new"),
-        pod("web-d").ready().on("n").specified_delete(),
-        pod("web-e").ready().on("n").state("PreparingDelete"),
-        pod("web-f").ready().on("n").deleting(),
+        pod("web-a").ready().on_node("n").at("web-new"),
+        pod("web-b").ready().on_node("n").at("web-new").state("Updated"),
+        pod("web-c").unready().on_node("n").at("web-new"),
+        pod("web-d").ready().on_node("n").specified_delete(),
+        pod("web-e").ready().on_node("n").state("PreparingDelete"),
+        pod("web-f").ready().on_node("n").deleting(),
         pod("web-g").phase("Failed"),
         pod("web-h").phase("Succeeded"),
     ];
@@ -41,10 +41,10 @@ fn pods_are_counted_as_users_know_it() {
 
 #[test]
 fn the_current_revision_flips_without_waiting_for_readiness() {
-    let at_new = |name: &str| pod(name).unready().on("n").at("new");
+    let at_new = |name: &str| pod(name).unready().on_node("n").at("new");
     let some = rolling(
         &json!({}),
-        &[at_new("web-a"), at_new("web-b"), pod("web-c").ready().on("n")],
+        &[at_new("web-a"), at_new("web-b"), pod("web-c").ready().on_node("n")],
     );
     assert_eq!(patch(&some).get("currentRevision"), None);
     let all = rolling(&json!({}), &[at_new("web-a"), at_new("web-b"), at_new("web-c")]);

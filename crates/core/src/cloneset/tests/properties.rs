@@ -6,7 +6,7 @@ use kruise_api::resource::Subresource;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::fixtures::{PodBuilder, env, from_parts, pod, revision, set, template};
+use super::super::fixtures::{Fixture as _, PodBuilder, env, from_parts, pod, revision, set, template};
 use super::super::world::World;
 use super::super::{Observed, plan};
 use crate::plan::harness::Counts;
@@ -100,7 +100,7 @@ fn any_pod() -> impl Strategy<Value = PodBuilder> {
                 built = built.specified_delete();
             }
             if node || readiness == 2 {
-                built = built.on("n1");
+                built = built.on_node("n1");
             }
             if rare == 5 {
                 built = built.deleting();
@@ -115,7 +115,7 @@ fn any_pod() -> impl Strategy<Value = PodBuilder> {
                 built = built.phase("Failed");
             }
             if foreign && rare == 4 {
-                built.0["metadata"]["ownerReferences"][0]["uid"] = json!("33333333-3333-4333-8333-333333333333");
+                built.object()["metadata"]["ownerReferences"][0]["uid"] = json!("33333333-3333-4333-8333-333333333333");
             }
             built
         })
@@ -129,9 +129,9 @@ fn any_observed() -> impl Strategy<Value = Observed> {
             .enumerate()
             .map(|(number, mut pod)| {
                 let name = format!("web-p{number}");
-                pod.0["metadata"]["name"] = json!(name);
-                pod.0["metadata"]["uid"] = json!(format!("uid-{name}"));
-                pod.0["metadata"]["labels"]["apps.kruise.io/cloneset-instance-id"] = json!(format!("p{number}"));
+                pod.object()["metadata"]["name"] = json!(name);
+                pod.object()["metadata"]["uid"] = json!(format!("uid-{name}"));
+                pod.object()["metadata"]["labels"]["apps.kruise.io/cloneset-instance-id"] = json!(format!("p{number}"));
                 pod
             })
             .collect();

@@ -2,14 +2,14 @@ use kruise_api::kind::Kind as _;
 use kruise_api::pod::Pod;
 use serde_json::{Value, json};
 
-use super::super::fixtures::{PodBuilder, env, pod, rolling};
+use super::super::fixtures::{Fixture as _, PodBuilder, env, pod, rolling};
 use super::super::{Observed, plan};
 use super::*;
 use crate::plan::Env;
 use crate::plan::why::{self, Why};
 
 fn ready(name: &str) -> PodBuilder {
-    pod(name).ready().on("n")
+    pod(name).ready().on_node("n")
 }
 
 /// Pods that the plan brings to another revision, in order.
@@ -47,7 +47,7 @@ fn broken_pods_are_updated_first_and_cost_nothing_of_the_budget() {
     let pods = [
         ready("web-a"),
         ready("web-b"),
-        pod("web-c").unready().on("n"),
+        pod("web-c").unready().on_node("n"),
         ready("web-d"),
         ready("web-e"),
     ];
@@ -64,8 +64,8 @@ fn broken_pods_are_updated_first_and_cost_nothing_of_the_budget() {
 #[test]
 fn pods_that_are_unavailable_at_the_new_revision_use_up_the_budget() {
     let pods = [
-        pod("web-a").unready().on("n").at("web-new"),
-        pod("web-b").unready().on("n"),
+        pod("web-a").unready().on_node("n").at("web-new"),
+        pod("web-b").unready().on_node("n"),
         ready("web-c"),
         ready("web-d"),
     ];
@@ -87,7 +87,7 @@ fn the_walk_stops_at_the_first_pod_over_the_budget_and_does_not_look_behind_it()
     // By priority an available Pod comes first; the budget is used up by one that is unavailable.
     let pods = [
         ready("web-a").label("first", "9"),
-        pod("web-b").unready().on("n").label("first", "1"),
+        pod("web-b").unready().on_node("n").label("first", "1"),
         ready("web-c").label("first", "1"),
     ];
     let strategy = json!({ "maxUnavailable": 1, "priorityStrategy": { "orderPriority": [{ "orderedKey": "first" }] } });
@@ -99,7 +99,7 @@ fn the_walk_stops_at_the_first_pod_over_the_budget_and_does_not_look_behind_it()
 #[test]
 fn a_pod_that_was_just_given_what_it_needs_ends_the_walk() {
     let pods = [
-        pod("web-a").unready().on("n").state("PreparingNormal"),
+        pod("web-a").unready().on_node("n").state("PreparingNormal"),
         ready("web-b"),
         ready("web-c"),
     ];
@@ -290,7 +290,7 @@ fn a_pod_in_its_grace_period_is_not_updated_again() {
     let state = r#"{"revision":"web-old","updateTimestamp":"2024-05-01T09:59:00Z","lastContainerStatuses":null}"#;
     let waiting = pod("web-a")
         .unready()
-        .on("n")
+        .on_node("n")
         .state("Updating")
         .annotation("apps.kruise.io/inplace-update-grace", grace)
         .annotation("apps.kruise.io/inplace-update-state", state);
@@ -320,7 +320,7 @@ fn with_the_budget_gate_every_update_has_to_be_granted_one_by_one() {
 fn a_record_nobody_can_read_is_reported_and_holds_back_only_its_pod() {
     let broken = pod("web-a")
         .unready()
-        .on("n")
+        .on_node("n")
         .state("Updating")
         .at("web-new")
         .annotation("apps.kruise.io/inplace-update-state", "{");
@@ -343,7 +343,7 @@ fn a_record_nobody_can_read_is_reported_and_holds_back_only_its_pod() {
 #[test]
 fn a_pod_of_an_old_release_gets_the_short_hash() {
     let mut old = ready("web-a").at("web-new");
-    old.0["metadata"]["labels"]
+    old.object()["metadata"]["labels"]
         .as_object_mut()
         .unwrap()
         .remove("pod-template-hash");
@@ -390,7 +390,9 @@ fn a_round_writes_a_part_of_a_large_set_and_the_next_follows_at_once() {
     assert_eq!(first.wake_after, Some(Duration::ZERO));
 
     // Done with what there is to do for Pods that are under way, no other is begun in the same round.
-    let under_way = pods.iter().map(|pod| pod.clone().state("PreparingNormal").build());
+    let under_way = pods
+        .iter()
+        .map(|pod| std::sync::Arc::new(pod.clone().state("PreparingNormal").typed()));
     observed.pods = under_way.collect();
     let busy = plan(&observed, &env());
     assert_eq!(busy.writes().count(), PODS_PER_ROUND);
@@ -400,7 +402,10 @@ fn a_round_writes_a_part_of_a_large_set_and_the_next_follows_at_once() {
 
 #[test]
 fn a_round_that_creates_a_pod_gives_the_others_what_they_need_first() {
-    let pods = [pod("web-a").state("PreparingNormal").ready().on("n"), ready("web-b")];
+    let pods = [
+        pod("web-a").state("PreparingNormal").ready().on_node("n"),
+        ready("web-b"),
+    ];
     let mut observed = rolled(&json!({}), &pods);
     let mut set = (*observed.set).clone();
     set.spec.replicas = Some(3);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::shared::fixture::{PodBuilder, a_pod, a_revision, at};
+use crate::shared::fixture::{Fixture as _, PodBuilder, PodFixture as _, a_revision, at, running_pod};
 use crate::shared::lifecycle::State as Stage;
 use crate::shared::pod_change::PodPatch;
 use crate::shared::revision;
@@ -74,7 +74,7 @@ fn begin(pod: &PodBuilder, change: &ChangeSet, env: &Env) -> Started {
         ]),
         state: Some(&Stage::Updating),
     };
-    start(&pod.build(), &what, env)
+    start(&pod.typed(), &what, env)
 }
 
 /// Rules with everything that a kind may ask for.
@@ -112,11 +112,11 @@ fn workload() -> Rules<'static> {
 }
 
 fn advanced(pod: &PodBuilder, time: &str) -> Advanced {
-    advance(&pod.build(), true, &workload(), &env(time))
+    advance(&pod.typed(), true, &workload(), &env(time))
 }
 
 fn annotation_of(pod: &PodBuilder, key: &str) -> Option<String> {
-    pod.build().metadata.annotation(key).map(str::to_owned)
+    pod.typed::<Pod>().metadata.annotation(key).map(str::to_owned)
 }
 
 fn parts(requests: &[PodPatch]) -> Vec<Option<Subresource>> {

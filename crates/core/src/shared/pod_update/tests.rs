@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::plan::IdSource;
-use crate::shared::fixture::{PodBuilder, a_pod, a_revision, at};
+use crate::shared::fixture::{Fixture as _, PodBuilder, a_revision, at, running_pod};
 use crate::shared::owner::Owner;
 use crate::shared::revision::{History, Workload};
 
@@ -61,18 +61,18 @@ fn begun(pod: &PodBuilder, policy: &str, to: &Value, rules: &Rules) -> (PodUpdat
         ..Env::at(at("10:00:00"))
     };
     let mut plan = Plan::default();
-    let update = PodUpdater::new(target, rules, &env).begin(&pod.build(), &mut plan);
+    let update = PodUpdater::new(target, rules, &env).begin(&pod.typed(), &mut plan);
     (update, plan)
 }
 
 fn old() -> PodBuilder {
-    a_pod("p").at("x-old").container("a", "a:1").ready()
+    running_pod("p").at("x-old").running("a", "a:1").ready()
 }
 
 #[test]
-fn the_policy_says_what_becomes_of_a_pod() {
+fn the_policy_says_what_becomes_of_running_pod() {
     let (image, port) = (template("a:2", 80), template("a:2", 81));
-    let gone = a_pod("p").at("x-gone").container("a", "a:1").ready();
+    let gone = running_pod("p").at("x-gone").running("a", "a:1").ready();
     let unknown = old().state("Dancing");
     for (policy, pod, to, expected) in [
         ("ReCreate", old(), &image, "recreate"),

@@ -1,10 +1,10 @@
 use super::*;
-use crate::shared::fixture::{PodBuilder, a_pod, at};
+use crate::shared::fixture::{Fixture as _, PodBuilder, PodFixture as _, at, running_pod};
 use proptest::prelude::*;
 use serde_json::json;
 
 fn kruise_ready(status: &str, message: &str) -> PodBuilder {
-    a_pod("p").with(
+    running_pod("p").set(
         "/status/conditions",
         json!([
             {"type": "KruisePodReady", "status": status, "message": message},
@@ -34,25 +34,25 @@ fn given_several_writers_then_the_pod_is_ready_again_only_after_the_last_let_go(
         let condition = &change.conditions["KruisePodReady"];
         (condition.holds, condition.message.clone().unwrap())
     };
-    let first = hold(&kruise_ready("True", "").build(), hook(), now);
+    let first = hold(&kruise_ready("True", "").typed(), hook(), now);
     assert_eq!(listing(&first), (false, HOOK.to_owned()));
     assert_eq!(
         first.conditions["Ready"].message.as_deref(),
         Some("the status of pod readiness gate \"KruisePodReady\" is not \"True\", but False")
     );
-    let second = hold(&kruise_ready("False", HOOK).build(), recreate(), now);
+    let second = hold(&kruise_ready("False", HOOK).typed(), recreate(), now);
     assert_eq!(listing(&second), (false, BOTH.to_owned()), "sorted by writer");
     assert!(!second.conditions.contains_key("Ready"), "it is not ready already");
-    assert!(hold(&kruise_ready("False", BOTH).build(), hook(), now).is_empty());
+    assert!(hold(&kruise_ready("False", BOTH).typed(), hook(), now).is_empty());
     assert_eq!(
-        listing(&hold(&kruise_ready("True", HOOK).build(), hook(), now)),
+        listing(&hold(&kruise_ready("True", HOOK).typed(), hook(), now)),
         (false, HOOK.to_owned()),
         "listed, but true"
     );
 
-    let released = release(&kruise_ready("False", BOTH).build(), &recreate(), now);
+    let released = release(&kruise_ready("False", BOTH).typed(), &recreate(), now);
     assert_eq!(listing(&released), (false, HOOK.to_owned()));
-    let last = release(&kruise_ready("False", HOOK).build(), &hook(), now);
+    let last = release(&kruise_ready("False", HOOK).typed(), &hook(), now);
     assert_eq!(listing(&last), (true, "[]".to_owned()));
     assert!(!last.conditions.contains_key("Ready"));
 }
@@ -60,29 +60,29 @@ fn given_several_writers_then_the_pod_is_ready_again_only_after_the_last_let_go(
 #[test]
 fn given_nothing_to_hold_or_release_then_nothing_is_written() {
     let now = at("10:00:00");
-    let gateless = kruise_ready("True", "").with("/spec/readinessGates", json!([{"conditionType": "Other"}]));
-    assert!(hold(&gateless.build(), hook(), now).is_empty());
+    let gateless = kruise_ready("True", "").set("/spec/readinessGates", json!([{"conditionType": "Other"}]));
+    assert!(hold(&gateless.typed(), hook(), now).is_empty());
     assert!(
         release(
             &kruise_ready("False", HOOK)
-                .with("/spec/readinessGates", json!([]))
-                .build(),
+                .set("/spec/readinessGates", json!([]))
+                .typed(),
             &hook(),
             now
         )
         .is_empty()
     );
-    assert!(release(&kruise_ready("True", "[]").build(), &hook(), now).is_empty());
-    assert!(release(&kruise_ready("False", "nonsense").build(), &hook(), now).is_empty());
-    assert!(release(&a_pod("p").build(), &hook(), now).is_empty());
+    assert!(release(&kruise_ready("True", "[]").typed(), &hook(), now).is_empty());
+    assert!(release(&kruise_ready("False", "nonsense").typed(), &hook(), now).is_empty());
+    assert!(release(&running_pod("p").typed(), &hook(), now).is_empty());
     // A condition that is missing is made, and it says False, not nothing.
-    assert!(!hold(&a_pod("p").build(), hook(), now).conditions["KruisePodReady"].holds);
+    assert!(!hold(&running_pod("p").typed(), hook(), now).conditions["KruisePodReady"].holds);
 }
 
 #[test]
 fn given_a_new_pod_then_it_gets_the_condition_once() {
     let now = at("10:00:00");
-    let change = first(&a_pod("p").build(), now);
+    let change = first(&running_pod("p").typed(), now);
     assert_eq!(
         change.conditions["KruisePodReady"],
         NewCondition {
@@ -92,13 +92,13 @@ fn given_a_new_pod_then_it_gets_the_condition_once() {
             since: Some(now)
         }
     );
-    assert!(first(&kruise_ready("False", "").build(), now).is_empty());
-    assert!(first(&a_pod("p").with("/spec/readinessGates", json!([])).build(), now).is_empty());
+    assert!(first(&kruise_ready("False", "").typed(), now).is_empty());
+    assert!(first(&running_pod("p").set("/spec/readinessGates", json!([])).typed(), now).is_empty());
     assert!(
         first(
-            &a_pod("p")
-                .with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z"))
-                .build(),
+            &running_pod("p")
+                .set("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z"))
+                .typed(),
             now
         )
         .is_empty()
@@ -110,8 +110,8 @@ fn ready_is_computed_as_kubelet_does() {
     let pod = |conditions: &[(&str, &str)]| {
         conditions
             .iter()
-            .fold(a_pod("p"), |pod, (type_, status)| pod.condition(type_, status))
-            .build()
+            .fold(running_pod("p"), |pod, (type_, status)| pod.condition(type_, status))
+            .typed()
     };
     let missing = "corresponding condition of pod readiness gate \"KruisePodReady\" does not exist.";
     let not_true = "the status of pod readiness gate \"InPlaceUpdateReady\" is not \"True\", but False";
@@ -149,13 +149,13 @@ proptest! {
     #[test]
     fn given_any_message_then_holding_and_releasing_brings_back_who_was_there(message in "[ -~]{0,30}|\\[\\{\"userAgent\":\"a\",\"key\":\"b\"\\}\\]") {
         let pod = kruise_ready("False", &message);
-        let before = writers(&pod.build());
-        let held = hold(&pod.build(), hook(), at("10:00:00"));
-        let requests = held.requests(&pod.build(), crate::shared::pod_change::Guard::Version, true);
+        let before = writers(&pod.typed());
+        let held = hold(&pod.typed(), hook(), at("10:00:00"));
+        let requests = held.requests(&pod.typed(), crate::shared::pod_change::Guard::Version, true);
         let pod = pod.patched(&requests);
-        prop_assert!(writers(&pod.build()).contains(&hook()));
-        let released = release(&pod.build(), &hook(), at("10:00:00"));
-        let requests = released.requests(&pod.build(), crate::shared::pod_change::Guard::Version, true);
-        prop_assert_eq!(writers(&pod.patched(&requests).build()), before);
+        prop_assert!(writers(&pod.typed()).contains(&hook()));
+        let released = release(&pod.typed(), &hook(), at("10:00:00"));
+        let requests = released.requests(&pod.typed(), crate::shared::pod_change::Guard::Version, true);
+        prop_assert_eq!(writers(&pod.patched(&requests).typed()), before);
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Claims, Obstacle, sets_of};
 use crate::plan::{Action, Write};
-use crate::shared::fixture::a_pod;
+use crate::shared::fixture::{Fixture as _, running_pod};
 use crate::shared::owner::Owner;
 
 const SET: &str = "11111111-1111-4111-8111-111111111111";
@@ -87,7 +87,7 @@ fn class(allows: Option<bool>) -> StorageClass {
 }
 
 fn pod() -> Pod {
-    a_pod("web-0").with("/metadata/uid", json!(POD)).build()
+    running_pod("web-0").set("/metadata/uid", json!(POD)).typed()
 }
 
 fn expanding() -> Gates {

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::super::fixtures::{PodBuilder, observed, pod, read};
+use super::super::fixtures::{Fixture as _, PodBuilder, observed, pod, read};
 use super::{created, planned};
 use crate::plan::Action;
 
 fn orphan(ordinal: i32) -> PodBuilder {
     let mut orphan = pod(ordinal).ready();
-    orphan.0["metadata"]["ownerReferences"] = json!([]);
+    orphan.object()["metadata"]["ownerReferences"] = json!([]);
     orphan
 }
 
@@ -26,7 +26,7 @@ fn owner_patches(plan: &crate::plan::Plan) -> Vec<(String, Value)> {
 #[test]
 fn given_an_orphan_of_our_name_then_it_is_adopted_once_the_server_confirms_the_set() {
     let mut seen = observed(&json!({}), &[pod(0).ready()]);
-    seen.orphans = vec![orphan(1).build()];
+    seen.orphans = vec![read(orphan(1).as_json())];
     let plan = planned(&seen);
     let [(name, owners)] = &owner_patches(&plan)[..] else {
         panic!("{plan:?}")
@@ -42,12 +42,12 @@ fn given_an_orphan_of_our_name_then_it_is_adopted_once_the_server_confirms_the_s
 fn given_pods_that_do_not_belong_then_they_are_released_or_left_alone() {
     let stranger = pod(1).ready().label("app", "other");
     let mut foreign = orphan(2);
-    foreign.0["metadata"]["labels"]["app"] = json!("other");
+    foreign.object()["metadata"]["labels"]["app"] = json!("other");
     let mut seen = observed(
         &json!({ "podManagementPolicy": "Parallel" }),
         &[pod(0).ready(), stranger],
     );
-    seen.orphans = vec![foreign.build()];
+    seen.orphans = vec![read(foreign.as_json())];
     seen.names_taken = ["web-1".to_owned(), "web-2".to_owned()].into();
     let plan = planned(&seen);
     let [(name, owners)] = &owner_patches(&plan)[..] else {
@@ -60,7 +60,7 @@ fn given_pods_that_do_not_belong_then_they_are_released_or_left_alone() {
 #[test]
 fn given_a_pod_that_cannot_be_read_then_nothing_is_created() {
     let mut seen = observed(&json!({ "podManagementPolicy": "Parallel" }), &[pod(0).ready()]);
-    seen.unreadable = vec![read(&pod(1).0)];
+    seen.unreadable = vec![read(pod(1).as_json())];
     let plan = planned(&seen);
     assert_eq!(created(&plan), [""; 0]);
     assert!(plan.wake_after.is_some());

@@ -5,7 +5,7 @@ use kruise_api::kind::Kind as _;
 use kruise_api::pod::Pod;
 use serde_json::{Value, json};
 
-use super::super::fixtures::{PodBuilder, env, observed, pod, rolling};
+use super::super::fixtures::{Fixture as _, PodBuilder, env, observed, pod, rolling};
 use super::super::plan;
 use super::super::world::World;
 use super::{created, deleted, planned, states};

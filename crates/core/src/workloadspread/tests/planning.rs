@@ -74,9 +74,9 @@ fn given_more_pods_than_the_limit_then_the_least_useful_go_first() {
     let pods = [
         in_subset("p", "a"),
         in_subset("q", "a")
-            .with("/status/phase", json!("Pending"))
-            .with("/spec/nodeName", json!("")),
-        in_subset("r", "a").with("/metadata/creationTimestamp", json!("2024-05-01T09:30:00Z")),
+            .set("/status/phase", json!("Pending"))
+            .set("/spec/nodeName", json!("")),
+        in_subset("r", "a").set("/metadata/creationTimestamp", json!("2024-05-01T09:30:00Z")),
     ];
     assert_eq!(
         costs(&planned(
@@ -90,8 +90,8 @@ fn given_more_pods_than_the_limit_then_the_least_useful_go_first() {
 #[test]
 fn given_pods_that_were_there_before_then_they_get_the_subset_of_their_node() {
     let free = |name: &str, node: &str| {
-        let mut pod = in_subset(name, "a").with("/spec/nodeName", json!(node));
-        pod = pod.with("/metadata/annotations", json!({}));
+        let mut pod = in_subset(name, "a").set("/spec/nodeName", json!(node));
+        pod = pod.set("/metadata/annotations", json!({}));
         pod
     };
     let pods = [
@@ -152,7 +152,7 @@ fn given_several_subsets_for_a_node_then_preference_counts_before_looks_and_room
         ),
     ] {
         let pod = in_subset("p", "a")
-            .with("/metadata/annotations", json!({}))
+            .set("/metadata/annotations", json!({}))
             .label("tier", "x");
         let told = patches(&planned(
             &observed(spread("CloneSet", subsets, Value::Null), &[pod]),
@@ -170,7 +170,7 @@ fn given_several_subsets_for_a_node_then_preference_counts_before_looks_and_room
     // Taints have to be tolerated, by the Pod or the subset.
     let tainted = json!({"metadata": {"name": "node1"}, "spec": {"taints": [{"key": "spot", "effect": "NoSchedule"}]}});
     let subsets = json!([{"name": "a"}, {"name": "b", "tolerations": [{"key": "spot", "operator": "Exists"}]}]);
-    let pod = in_subset("p", "a").with("/metadata/annotations", json!({}));
+    let pod = in_subset("p", "a").set("/metadata/annotations", json!({}));
     let mut known = observed(spread("CloneSet", subsets, Value::Null), &[pod]);
     known
         .nodes
@@ -247,10 +247,10 @@ fn given_versions_without_pods_then_they_are_kept_while_somebody_comes() {
 /// A Pod of `a` that found no node, made at 09:59:00.
 fn waiting(name: &str) -> PodBuilder {
     in_subset(name, "a")
-        .with("/metadata/creationTimestamp", json!("2024-05-01T09:59:00Z"))
-        .with("/spec/nodeName", json!(""))
-        .with("/status/phase", json!("Pending"))
-        .with(
+        .set("/metadata/creationTimestamp", json!("2024-05-01T09:59:00Z"))
+        .set("/spec/nodeName", json!(""))
+        .set("/status/phase", json!("Pending"))
+        .set(
             "/status/conditions",
             json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]),
         )

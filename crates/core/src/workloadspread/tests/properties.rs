@@ -15,18 +15,18 @@ fn any_pod() -> impl Strategy<Value = PodBuilder> {
         |(number, subset, node, phase, is_going, age)| {
             let made = at("10:00:00") - jiff::SignedDuration::from_secs(age);
             let mut pod = in_subset(&format!("p{number}"), subset)
-                .with("/spec/nodeName", json!(node))
-                .with("/status/phase", json!(phase))
-                .with("/metadata/creationTimestamp", json!(made.to_string()));
+                .set("/spec/nodeName", json!(node))
+                .set("/status/phase", json!(phase))
+                .set("/metadata/creationTimestamp", json!(made.to_string()));
             if subset.is_empty() {
-                pod = pod.with("/metadata/annotations", json!({}));
+                pod = pod.set("/metadata/annotations", json!({}));
             }
             if node.is_empty() {
                 let condition = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
-                pod = pod.with("/status/conditions", condition);
+                pod = pod.set("/status/conditions", condition);
             }
             if is_going {
-                pod = pod.with("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z"));
+                pod = pod.set("/metadata/deletionTimestamp", json!("2024-05-01T10:00:00Z"));
             }
             pod
         },
@@ -72,7 +72,7 @@ impl World {
         };
         cluster.put(WorkloadSpread::RESOURCE, serde_json::to_value(&spread).unwrap());
         for (number, pod) in pods.iter().enumerate() {
-            let pod = pod.clone().with("/metadata/uid", json!(format!("u{number}")));
+            let pod = pod.clone().set("/metadata/uid", json!(format!("u{number}")));
             cluster.put(Pod::RESOURCE, pod.json());
         }
         Self { cluster, is_adaptive }

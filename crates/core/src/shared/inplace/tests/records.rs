@@ -50,19 +50,19 @@ fn given_a_waiting_patch_then_it_is_understood_with_and_without_its_frame() {
 #[test]
 fn given_keys_of_old_releases_then_they_are_read_when_the_new_ones_are_absent_and_removed_when_something_is_written() {
     let old = r#"{"revision":"demo-old","updateTimestamp":"2024-05-01T09:00:00Z","lastContainerStatuses":{}}"#;
-    let pod = a_pod("p")
-        .container("a", "a:1")
+    let pod = running_pod("p")
+        .running("a", "a:1")
         .annotation("inplace-update-state", old)
         .annotation("inplace-update-grace", "");
-    assert_eq!(state_of(&pod.build()).unwrap().unwrap().revision, "demo-old");
-    assert!(!is_complete(&pod.build(), gates()), "an empty grace annotation blocks");
+    assert_eq!(state_of(&pod.typed()).unwrap().unwrap().revision, "demo-old");
+    assert!(!is_complete(&pod.typed(), gates()), "an empty grace annotation blocks");
     let started = begin(&pod, &one_image(), &env("10:00:00"));
     let after = pod.patched(&started.requests);
     assert_eq!(annotation_of(&after, "inplace-update-state"), None);
     assert_eq!(annotation_of(&after, "inplace-update-grace"), None);
-    assert_eq!(state_of(&after.build()).unwrap().unwrap().revision, "demo-new");
+    assert_eq!(state_of(&after.typed()).unwrap().unwrap().revision, "demo-new");
     let both = after.annotation("inplace-update-state", "{");
-    assert_eq!(state_of(&both.build()).unwrap().unwrap().revision, "demo-new");
+    assert_eq!(state_of(&both.typed()).unwrap().unwrap().revision, "demo-new");
 }
 
 proptest! {
@@ -72,11 +72,11 @@ proptest! {
         grace in "|[ -~]{0,40}|\\{\"revision\":\"demo-x\",\"graceSeconds\":-?[0-9]{1,11}\\}",
         report in "[ -~]{0,40}|\\{\"containers\":\\[\\{\"name\":\"a\"\\}\\]\\}",
     ) {
-        let pod = a_pod("p").at("demo-x").container("a", "a:1")
+        let pod = running_pod("p").at("demo-x").running("a", "a:1")
             .annotation(IN_PLACE_STATE, state).annotation(IN_PLACE_GRACE, grace)
             .annotation("apps.kruise.io/runtime-containers-meta", report);
         let _ = advanced(&pod, "10:00:00");
-        let _ = is_complete(&pod.build(), gates());
+        let _ = is_complete(&pod.typed(), gates());
     }
 
     #[test]

@@ -29,7 +29,11 @@ fn resize(amount: &str) -> ChangeSet {
 }
 
 fn pod() -> PodBuilder {
-    let mut pod = a_pod("p").at("demo-old").state("Normal").container("a", "a:1").ready();
+    let mut pod = running_pod("p")
+        .at("demo-old")
+        .state("Normal")
+        .running("a", "a:1")
+        .ready();
     pod.last_container()["resources"] = json!({"limits": {"cpu": "1"}});
     pod.status("a", "resources", json!({"limits": {"cpu": "1"}}))
 }
@@ -50,13 +54,13 @@ fn given_resources_only_then_the_pod_stays_ready_and_the_resize_endpoint_is_aske
     );
 
     let after = pod().patched(&started.requests);
-    let waiting = advance(&after.build(), true, &workload(), &scaling(true));
+    let waiting = advance(&after.typed(), true, &workload(), &scaling(true));
     assert_eq!(
         (waiting.requests, waiting.waits),
         (vec![], Some(Waits::Containers(Pending::Resources)))
     );
     let done = after.status("a", "resources", json!({"limits": {"cpu": "2000m"}}));
-    let done = advance(&done.build(), true, &workload(), &scaling(true));
+    let done = advance(&done.typed(), true, &workload(), &scaling(true));
     assert_eq!(
         (done.state, parts(&done.requests)),
         (Some(lifecycle::State::Normal), vec![None])
@@ -95,19 +99,19 @@ fn given_a_container_that_restarts_for_it_then_the_pod_is_made_unready() {
 fn given_a_kubelet_that_does_not_report_resources_then_it_is_never_done() {
     let started = begin(&pod(), &resize("2"), &scaling(true));
     let silent = pod().patched(&started.requests).status("a", "resources", Value::Null);
-    assert!(!is_complete(&silent.build(), scaling(true).gates));
-    assert!(is_complete(&silent.build(), gates()), "without the gate nobody asks");
+    assert!(!is_complete(&silent.typed(), scaling(true).gates));
+    assert!(is_complete(&silent.typed(), gates()), "without the gate nobody asks");
 }
 
 #[test]
 fn given_a_later_batch_with_nothing_but_resources_then_it_is_applied() {
     let state = r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T09:59:00Z","lastContainerStatuses":null,"nextContainerResources":{"a":{"limits":{"cpu":"2"}}}}"#;
     let pod = pod().at("demo-new").state("Updating").annotation(IN_PLACE_STATE, state);
-    let next = advance(&pod.build(), true, &workload(), &scaling(true));
+    let next = advance(&pod.typed(), true, &workload(), &scaling(true));
     assert_eq!(parts(&next.requests), [Some(Subresource::Resize), None]);
     assert!(
         !pod.patched(&next.requests)
-            .build()
+            .typed::<Pod>()
             .metadata
             .annotation(IN_PLACE_STATE)
             .unwrap()

@@ -7,8 +7,11 @@ use crate::shared::lifecycle;
 
 #[test]
 fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
-    let pod = a_pod("p").at("demo-1").state("PreparingNormal").container("a", "a:1");
-    let unscheduled = advanced(&pod.clone().with("/spec/nodeName", json!("")), "10:00:00");
+    let pod = running_pod("p")
+        .at("demo-1")
+        .state("PreparingNormal")
+        .running("a", "a:1");
+    let unscheduled = advanced(&pod.clone().set("/spec/nodeName", json!("")), "10:00:00");
     assert_eq!((unscheduled.requests, unscheduled.waits), (vec![], Some(Waits::Node)));
     let scheduled = advanced(&pod, "10:00:00");
     assert_eq!(scheduled.state, Some(lifecycle::State::Normal));
@@ -35,8 +38,8 @@ fn given_a_new_pod_then_one_request_makes_it_normal_once_it_has_a_node() {
     // Nobody can hold a Pod without the gate, or one of which no container has run; and kubelet writes all the time while it starts.
     let gate = json!([{"conditionType": "InPlaceUpdateReady"}]);
     for free in [
-        pod.clone().with("/spec/readinessGates", gate),
-        pod.with("/status/containerStatuses", json!([])),
+        pod.clone().set("/spec/readinessGates", gate),
+        pod.set("/status/containerStatuses", json!([])),
     ] {
         let first = advanced(&free, "10:00:00");
         assert_eq!(first.requests[0].preconditions, Preconditions::uid("u-1"));
@@ -50,18 +53,18 @@ fn given_a_pre_normal_hook_then_the_conditions_do_not_wait_for_it() {
     let workload = Rules {
         lifecycle: Some(&lifecycle),
     };
-    let pod = a_pod("p").at("demo-1").state("PreparingNormal");
-    let first = advance(&pod.build(), true, &workload, &env("10:00:00"));
+    let pod = running_pod("p").at("demo-1").state("PreparingNormal");
+    let first = advance(&pod.typed(), true, &workload, &env("10:00:00"));
     assert_eq!(
         (first.state, parts(&first.requests)),
         (None, vec![Some(Subresource::Status)])
     );
     let pod = pod.patched(&first.requests);
     assert_eq!(
-        advance(&pod.build(), true, &workload, &env("10:00:01")),
+        advance(&pod.typed(), true, &workload, &env("10:00:01")),
         Advanced::default()
     );
-    let hooked = advance(&pod.label("online", "true").build(), true, &workload, &env("10:00:02"));
+    let hooked = advance(&pod.label("online", "true").typed(), true, &workload, &env("10:00:02"));
     assert_eq!(
         (hooked.state, parts(&hooked.requests)),
         (Some(lifecycle::State::Normal), vec![None])

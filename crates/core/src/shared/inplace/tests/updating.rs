@@ -8,11 +8,11 @@ use crate::shared::lifecycle;
 use std::time::Duration;
 
 fn updating_pod() -> PodBuilder {
-    a_pod("p")
+    running_pod("p")
         .at("demo-old")
         .state("Normal")
-        .container("a", "a:1")
-        .container("b", "b:1")
+        .running("a", "a:1")
+        .running("b", "b:1")
         .ready()
 }
 
@@ -114,7 +114,7 @@ fn given_nothing_but_the_revision_differs_then_only_labels_and_records_are_writt
 
 #[test]
 fn given_a_pod_without_the_gate_then_it_is_not_made_unready() {
-    let pod = updating_pod().with("/spec/readinessGates", json!([]));
+    let pod = updating_pod().set("/spec/readinessGates", json!([]));
     let started = begin(&pod, &one_image(), &env("10:00:00"));
     assert_eq!(parts(&started.requests), [None]);
     assert_eq!(
@@ -132,8 +132,8 @@ fn given_a_pod_without_the_gate_then_it_is_not_made_unready() {
 
 #[test]
 fn given_a_pod_that_looks_unready_already_then_it_is_made_unready_all_the_same() {
-    let pod = a_pod("p")
-        .container("a", "a:1")
+    let pod = running_pod("p")
+        .running("a", "a:1")
         .condition("InPlaceUpdateReady", "False");
     let started = begin(&pod, &one_image(), &env("10:00:00"));
     let condition = &started.requests[0].body["status"]["conditions"][0];
@@ -145,7 +145,7 @@ fn given_a_pod_that_looks_unready_already_then_it_is_made_unready_all_the_same()
 
 #[test]
 fn given_launch_priorities_then_the_next_batch_waits_until_the_one_before_is_done_and_ready() {
-    let pod = a_pod("p")
+    let pod = running_pod("p")
         .at("demo-old")
         .state("Normal")
         .prioritised("a", "a:1", 0)
@@ -157,13 +157,13 @@ fn given_launch_priorities_then_the_next_batch_waits_until_the_one_before_is_don
         json!({"containers": [{"name": "b", "image": "b:2"}]})
     );
     let pod = pod.patched(&started.requests);
-    let state = state_of(&pod.build()).unwrap().unwrap();
+    let state = state_of(&pod.typed()).unwrap().unwrap();
     assert_eq!(json!(state.next_container_images), json!({"a": "a:2"}));
     assert_eq!(
         json!(state.pre_check_before_next),
         json!({"containersRequiredReady": ["b"]})
     );
-    assert!(!is_complete(&pod.build(), gates()));
+    assert!(!is_complete(&pod.typed(), gates()));
 
     let done = running(pod, "b", "b:2");
     let unready = advanced(&done.clone().status("b", "ready", false), "10:00:02");
@@ -198,13 +198,13 @@ fn given_a_shared_key_then_containers_of_different_priority_change_together() {
         {"name": "d", "image": "x", "env": [reads("m")]},
     ]});
     let template = |value: &str| json!({"metadata": {"labels": {"k": value, "l": value, "m": value}}, "spec": spec});
-    let pod = a_pod("p")
+    let pod = running_pod("p")
         .prioritised("a", "x", 9)
         .prioritised("b", "x", 5)
         .prioritised("c", "x", 1)
         .prioritised("d", "x", 1);
     let started = begin(&pod, &change(&template("1"), &template("2")), &env("10:00:00"));
-    let pod = pod.patched(&started.requests).build();
+    let pod = pod.patched(&started.requests).typed();
     let state = state_of(&pod).unwrap().unwrap();
     assert_eq!(
         json!(state.container_batches_record.unwrap()[0].containers),
@@ -236,7 +236,7 @@ fn given_a_grace_period_then_the_change_waits_for_its_end() {
         annotation_of(&pod, IN_PLACE_STATE).unwrap(),
         r#"{"revision":"demo-new","updateTimestamp":"2024-05-01T10:00:00Z","lastContainerStatuses":null,"updateImages":true}"#
     );
-    let read = pod.build();
+    let read: Pod = pod.typed();
     assert_eq!(read.spec.template.containers[0].image, "a:1");
     assert_eq!(
         read.metadata.label("controller-revision-hash"),
@@ -258,7 +258,7 @@ fn given_a_grace_period_then_the_change_waits_for_its_end() {
     let over = advanced(&pod, "10:00:30");
     let pod = pod.patched(&over.requests);
     assert_eq!(annotation_of(&pod, IN_PLACE_GRACE), None);
-    assert_eq!(pod.build().spec.template.containers[0].image, "a:2");
+    assert_eq!(pod.typed::<Pod>().spec.template.containers[0].image, "a:2");
     let state = annotation_of(&pod, IN_PLACE_STATE).unwrap();
     assert!(
         state.contains(r#""updateTimestamp":"2024-05-01T10:00:00Z""#)
@@ -287,7 +287,7 @@ fn given_a_pod_that_was_moved_during_its_grace_then_the_waiting_change_is_droppe
     );
     assert!(body.get("spec").is_none());
     assert_eq!(
-        pod.patched(&dropped.requests).build().spec.template.containers[0].image,
+        pod.patched(&dropped.requests).typed::<Pod>().spec.template.containers[0].image,
         "a:1"
     );
 }
@@ -317,8 +317,8 @@ fn given_records_that_cannot_be_read_then_the_pod_waits_for_repair() {
 
 #[test]
 fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
-    let pod = a_pod("p")
-        .container("a", "a:2")
+    let pod = running_pod("p")
+        .running("a", "a:2")
         .status("a", "imageID", "same")
         .status("a", "image", "a:1");
     let state = r#"{"revision":"r","lastContainerStatuses":{"a":{"imageID":"same"}}}"#;
@@ -329,7 +329,7 @@ fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
     // A kubelet before 1.31 hashes all of the container, so what the Pod has besides counts.
     let container = json!({"name": "a", "image": "a:2", "imagePullPolicy": "Always"});
     let whole = crate::shared::container_hash::whole(&container);
-    let whole_pod = pod.clone().with("/spec/containers", json!([container]));
+    let whole_pod = pod.clone().set("/spec/containers", json!([container]));
     let image = || Some(Pending::Image("a".into()));
     let report_key = "apps.kruise.io/runtime-containers-meta";
     for (what, pod, expected) in [
@@ -342,7 +342,7 @@ fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
         ),
         (
             "no status",
-            pod.clone().with("/status/containerStatuses", json!([])),
+            pod.clone().set("/status/containerStatuses", json!([])),
             Some(Pending::Status("a".into())),
         ),
         (
@@ -387,7 +387,7 @@ fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
         ),
     ] {
         let read: State = serde_json::from_str(state).unwrap();
-        assert_eq!(pending(&pod.build(), &read, gates()), expected, "{what}");
+        assert_eq!(pending(&pod.typed(), &read, gates()), expected, "{what}");
     }
     // Kubelet names what the spec leaves out: the tag, the registry.
     for (wanted, reported, done) in [
@@ -398,11 +398,11 @@ fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
         ("nginx:1", "docker.io/library/nginx:2", false),
         ("nginx:1", "host/library/nginx:1", false),
     ] {
-        let pod = a_pod("p")
-            .container("a", wanted)
+        let pod = running_pod("p")
+            .running("a", wanted)
             .status("a", "imageID", "same")
             .status("a", "image", reported);
-        let pending = pending(&pod.build(), &serde_json::from_str(state).unwrap(), gates());
+        let pending = pending(&pod.typed(), &serde_json::from_str(state).unwrap(), gates());
         assert_eq!(pending.is_none(), done, "{wanted} {reported}");
     }
 }
@@ -410,11 +410,11 @@ fn containers_are_done_by_image_id_by_name_or_by_the_daemons_word() {
 #[test]
 fn given_environment_from_metadata_then_the_daemon_has_to_report_it() {
     let variable = json!({"name": "V", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['v']"}}});
-    let pod = a_pod("p")
+    let pod = running_pod("p")
         .label("v", "2")
-        .container("a", "a:1")
+        .running("a", "a:1")
         .env(variable)
-        .container("b", "b:1");
+        .running("b", "b:1");
     let state: State =
         serde_json::from_str(r#"{"revision":"r","lastContainerStatuses":null,"updateEnvFromMetadata":true}"#).unwrap();
     let report = |a: u64, b: u64| {
@@ -432,19 +432,19 @@ fn given_environment_from_metadata_then_the_daemon_has_to_report_it() {
         let pod = report.into_iter().fold(pod.clone(), |pod, report| {
             pod.annotation("apps.kruise.io/runtime-containers-meta", report)
         });
-        assert_eq!(pending(&pod.build(), &state, gates()), expected);
+        assert_eq!(pending(&pod.typed(), &state, gates()), expected);
     }
 }
 
 #[test]
 fn given_a_pod_of_an_old_release_then_the_missing_hash_label_comes_along() {
-    let pod = a_pod("p").label("controller-revision-hash", "demo-1").ready();
+    let pod = running_pod("p").label("controller-revision-hash", "demo-1").ready();
     let found = advanced(&pod, "10:00:00");
     assert_eq!(
         found.requests[0].body["metadata"]["labels"],
         json!({"pod-template-hash": "1"})
     );
-    assert_eq!(advance(&pod.build(), true, &NoRules, &env("10:00:00")).requests, []);
+    assert_eq!(advance(&pod.typed(), true, &NoRules, &env("10:00:00")).requests, []);
 }
 
 #[test]
@@ -455,35 +455,40 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let workload = Rules {
         lifecycle: Some(&lifecycle),
     };
-    let pod = a_pod("p")
+    let pod = running_pod("p")
         .at("demo-old")
         .state("Normal")
         .label("hook", "on")
-        .container("a", "a:1")
+        .running("a", "a:1")
         .ready();
-    let hold = lifecycle::before_update(&pod.build(), Some(&lifecycle), at("10:00:00")).unwrap();
+    let hold = lifecycle::before_update(&pod.typed(), Some(&lifecycle), at("10:00:00")).unwrap();
     let lifecycle::BeforeUpdate::Hold(change) = hold else {
         panic!("hooked")
     };
-    let requests = change.requests(&pod.build(), crate::shared::pod_change::Guard::Version, true);
+    let requests = change.requests(&pod.typed(), crate::shared::pod_change::Guard::Version, true);
     assert_eq!(
         parts(&requests),
         [Some(Subresource::Status), None],
         "the label goes where admission of others sees it"
     );
     let waiting = pod.patched(&requests);
-    let condition = waiting.build().status.condition("KruisePodReady").unwrap().clone();
+    let condition = waiting
+        .typed::<Pod>()
+        .status
+        .condition("KruisePodReady")
+        .unwrap()
+        .clone();
     assert_eq!(
         &*condition.message,
         r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"}]"#
     );
     assert_eq!(
-        advance(&waiting.build(), false, &workload, &env("10:00:01")),
+        advance(&waiting.typed(), false, &workload, &env("10:00:01")),
         Advanced::default()
     );
 
     // Rolled back meanwhile, with the hook still on: Normal, and no longer held (the original forgets that).
-    let back = advance(&waiting.build(), true, &workload, &env("10:00:02"));
+    let back = advance(&waiting.typed(), true, &workload, &env("10:00:02"));
     assert_eq!(
         (back.state, parts(&back.requests)),
         (Some(lifecycle::State::Normal), vec![Some(Subresource::Status), None])
@@ -492,7 +497,7 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
         waiting
             .clone()
             .patched(&back.requests)
-            .build()
+            .typed::<Pod>()
             .status
             .is_true("KruisePodReady")
     );
@@ -501,18 +506,21 @@ fn given_hooks_then_the_pod_stops_before_and_after_its_update() {
     let released = waiting.label("hook", "off");
     let requests = begin(&released, &one_image(), &env("10:00:03")).requests;
     let updated = running(released.patched(&requests), "a", "a:2");
-    let done = advance(&updated.build(), true, &workload, &env("10:00:06"));
+    let done = advance(&updated.typed(), true, &workload, &env("10:00:06"));
     assert_eq!(
         (done.state, parts(&done.requests)),
         (Some(lifecycle::State::Updated), vec![Some(Subresource::Status), None])
     );
     let updated = updated.patched(&done.requests);
-    assert!(updated.build().status.is_true("KruisePodReady") && updated.build().status.is_true("InPlaceUpdateReady"));
+    assert!(
+        updated.typed::<Pod>().status.is_true("KruisePodReady")
+            && updated.typed::<Pod>().status.is_true("InPlaceUpdateReady")
+    );
     assert_eq!(
-        advance(&updated.build(), true, &workload, &env("10:00:07")),
+        advance(&updated.typed(), true, &workload, &env("10:00:07")),
         Advanced::default()
     );
-    let rehooked = advance(&updated.label("hook", "on").build(), true, &workload, &env("10:00:08"));
+    let rehooked = advance(&updated.label("hook", "on").typed(), true, &workload, &env("10:00:08"));
     assert_eq!(rehooked.state, Some(lifecycle::State::Normal));
 }
 
@@ -523,14 +531,14 @@ fn given_a_crash_after_any_request_then_the_update_ends_the_same() {
     let requests = begin(&pod, &change, &env("10:00:00")).requests;
     for done in 0..=requests.len() {
         let mut pod = pod.clone().patched(&requests[..done]);
-        if pod.build().metadata.label("controller-revision-hash") != Some("demo-new") {
+        if pod.typed::<Pod>().metadata.label("controller-revision-hash") != Some("demo-new") {
             // It is still at the old revision, so it is chosen again, whatever its condition says.
             let again = begin(&pod, &change, &env("10:00:00")).requests;
             pod = pod.patched(&again);
         }
         let pod = running(pod, "a", "a:2");
         let end = advanced(&pod, "10:00:05");
-        let pod = pod.patched(&end.requests).build();
+        let pod = pod.patched(&end.requests).typed::<Pod>();
         assert_eq!(
             pod.metadata.label("lifecycle.apps.kruise.io/state"),
             Some("Normal"),
