@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kruise_api::names::env;
+use kruise_api::names::condition::pod::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
+use kruise_api::names::{annotation, env, label};
 use kruise_api::revision::ControllerRevision;
 pub(crate) use kruise_fixtures::{Fixture, PodBuilder, running_pod};
 use serde::de::DeserializeOwned;
@@ -92,12 +93,12 @@ pub(crate) fn web_pod(name: &str, owner: &Value) -> PodBuilder {
         .label("app", "web")
         .at("web-old")
         .state("Normal")
-        .annotation("lifecycle.apps.kruise.io/timestamp", "2024-03-01T00:00:00Z")
+        .annotation(annotation::LIFECYCLE_TIMESTAMP, "2024-03-01T00:00:00Z")
         .on_node("n1")
         .running("main", "nginx:1")
         .set(
             "/status/conditions",
-            json!([holds("InPlaceUpdateReady"), holds("KruisePodReady")]),
+            json!([holds(IN_PLACE_UPDATE_READY), holds(KRUISE_POD_READY)]),
         )
 }
 
@@ -107,7 +108,7 @@ pub(crate) fn web_revision(name: &str, number: i64, template: &Value, owner: &Va
         "metadata": {
             "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": "50",
             "creationTimestamp": "2024-03-01T00:00:00Z",
-            "labels": { "app": "web", "controller.kubernetes.io/hash": name.rsplit('-').next().unwrap() },
+            "labels": { "app": "web", (label::REVISION_DATA_HASH): name.rsplit('-').next().unwrap() },
             "ownerReferences": [owner],
         },
         "revision": number,

@@ -18,7 +18,8 @@ const PASSING: [Passing; 1] = [Passing {
     },
 }];
 
-/// Whether all states were seen in their order and no other, save those that may be left out, and the end of what goes when its time is over.
+/// Whether all states were seen in their order and no other, save those that may be left out or come in between, and the end of what goes when its
+/// time is over.
 pub(super) fn same_way(recorded: &[Value], seen: &[Value]) -> bool {
     let mut rest = seen;
     if recorded.last().is_some_and(is_left_to_its_time)
@@ -28,8 +29,14 @@ pub(super) fn same_way(recorded: &[Value], seen: &[Value]) -> bool {
         rest = before;
     }
     let mut rest = rest.iter().peekable();
+    let mut before = &Value::Null;
     for (index, state) in recorded.iter().enumerate() {
-        let is_there = rest.next_if(|seen| alike(state, seen)).is_some();
+        while let Some(between) = rest.next_if(|seen| !alike(state, seen) && is_between(before, seen)) {
+            before = between;
+        }
+        let there = rest.next_if(|seen| alike(state, seen));
+        let is_there = there.is_some();
+        before = there.unwrap_or(before);
         let passes = || {
             recorded
                 .get(index + 1)
@@ -40,6 +47,26 @@ pub(super) fn same_way(recorded: &[Value], seen: &[Value]) -> bool {
         }
     }
     rest.next().is_none()
+}
+
+/// How many nodes pull and how many have pulled when a job writes its status is a matter of time: whether `seen` follows `before` within the bounds of the job.
+fn is_between(before: &Value, seen: &Value) -> bool {
+    if !runs(before) || !runs(seen) || seen["status"] == before["status"] {
+        return false;
+    }
+    let besides_counts = |state: &Value| {
+        let mut state = state.clone();
+        for field in ["active", "succeeded", "failed", "message"] {
+            state["status"][field] = Value::Null;
+        }
+        state
+    };
+    let number = |pointer: &str| seen.pointer(pointer).and_then(Value::as_i64).unwrap_or(i64::MAX);
+    let (active, done_now) = (number("/status/active"), done(seen));
+    besides_counts(before) == besides_counts(seen)
+        && done_now >= done(before)
+        && active <= number("/spec/parallelism")
+        && active + done_now <= number("/status/desired")
 }
 
 /// A daemon reports as soon as it pulls; the original every few seconds, so that short pulls are never seen.
@@ -111,6 +138,43 @@ fn given_another_way_then_it_is_noticed() {
         seen.pop();
         seen[0]["labels"]["some"] = serde_json::json!("other");
         assert!(!same_way(states, &seen), "its beginning is another: {seen:?}");
+    }
+}
+
+#[test]
+fn given_a_job_that_runs_then_only_its_counts_may_come_in_between() {
+    let state = |active: i64, succeeded: i64, completed: &str| {
+        let mut state = serde_json::json!({
+            "spec": {"parallelism": 2},
+            "status": {"desired": 3, "active": active, "succeeded": succeeded, "failed": 0, "startTime": "T"},
+        });
+        if !completed.is_empty() {
+            state["status"]["completionTime"] = completed.into();
+        }
+        state
+    };
+    let time = "2026-01-01T00:00:00Z";
+    let at = |states: &[[i64; 2]]| -> Vec<Value> {
+        let running = states.iter().map(|[active, done]| like(&state(*active, *done, "")));
+        running.chain([like(&state(0, 3, time))]).collect()
+    };
+    let recorded = [state(0, 0, ""), state(2, 0, ""), state(1, 1, ""), state(0, 3, "T")];
+    for fine in [
+        &[[0, 0], [2, 0], [1, 1]][..],
+        &[[0, 0]],
+        &[[0, 0], [0, 2], [1, 2]],
+        &[[0, 0], [2, 0], [2, 1]],
+    ] {
+        assert!(same_way(&recorded, &at(fine)), "{fine:?}");
+    }
+    for wrong in [
+        &[[2, 0]][..],
+        &[[0, 0], [3, 0]],
+        &[[0, 0], [1, 1], [2, 0]],
+        &[[0, 0], [2, 2]],
+        &[[0, 0], [1, 1], [1, 1]],
+    ] {
+        assert!(!same_way(&recorded, &at(wrong)), "{wrong:?}");
     }
 }
 
