@@ -132,14 +132,11 @@ impl<'a> Set<'a> {
                 .to_string()
         };
         made = made
-            .annotation("kruise.io/sidecarset-hash", &record(&now.hash))
-            .annotation("kruise.io/sidecarset-hash-without-image", &record(&now.without_image))
+            .annotation("kruise.io/sidecarset-hash", record(&now.hash))
+            .annotation("kruise.io/sidecarset-hash-without-image", record(&now.without_image))
             .annotation("kruise.io/sidecarset-injected-list", &self.name);
         if working != json!({}) {
-            made = made.annotation(
-                "kruise.io/sidecarset-working-hotupgrade-container",
-                &working.to_string(),
-            );
+            made = made.annotation("kruise.io/sidecarset-working-hotupgrade-container", working.to_string());
         }
         self.stage
             .pods
