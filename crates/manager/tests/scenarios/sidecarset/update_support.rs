@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     core::v1::{Event, Pod},
 };
 use kruise_api::sidecarset::v1beta1::SidecarSet;
-use kruise_core::sidecarset::hashes;
+use kruise_core::sidecarset::hash::Hashes;
 use kruise_testkit::{
     builders::{Fixture as _, PodBuilder, pod},
     eventually::{NotYet, eventually},
@@ -102,7 +102,7 @@ impl<'a> Set<'a> {
     /// Makes a Pod as injection does.
     pub(super) async fn pod(&self, name: &str) {
         let set: SidecarSet = serde_json::from_value(self.get().await).unwrap();
-        let now = hashes(&set);
+        let now = Hashes::of_set(&set);
         let mut made = pod(name)
             .image("app:1")
             .label(LABEL, &self.name)
