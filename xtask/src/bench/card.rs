@@ -12,7 +12,7 @@ use super::score::{Chapter, Subject};
 use super::{Args, Scenario, Size};
 use super::{
     admission, churn, daemon, daemonset, failover, idle, jobs, machine, planning, platform, rollout, scale, start,
-    statefulset,
+    statefulset, topology,
 };
 use crate::product;
 
@@ -60,6 +60,7 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
                 Scenario::Churn => runtime.block_on(churn::run(&arena, contender, &size, chapter)),
                 Scenario::Statefulset => runtime.block_on(statefulset::run(&arena, contender, &size, chapter)),
                 Scenario::Daemonset => runtime.block_on(daemonset::run(&arena, contender, &size, chapter)),
+                Scenario::Topology => runtime.block_on(topology::run(&arena, contender, &size, chapter)),
                 Scenario::Failover => runtime.block_on(failover::run(&arena, contender, &size, chapter)),
                 Scenario::Jobs => runtime.block_on(jobs::run(&arena, contender, &size, chapter)),
                 _ => admission::run(&arena, contender, &size, chapter),
@@ -78,6 +79,7 @@ fn takes_part(subject: Subject, scenario: Scenario) -> bool {
         Scenario::Statefulset,
         Scenario::Daemonset,
         Scenario::Jobs,
+        Scenario::Topology,
     ];
     subject != Subject::Bare || only_writes.contains(&scenario)
 }
@@ -109,7 +111,12 @@ fn contenders(args: &Args, progress: &Progress) -> Result<Vec<Contender>> {
             });
         }
     }
-    let beside_bare = [Scenario::Cloneset, Scenario::Statefulset, Scenario::Daemonset];
+    let beside_bare = [
+        Scenario::Cloneset,
+        Scenario::Statefulset,
+        Scenario::Daemonset,
+        Scenario::Topology,
+    ];
     let compares_by_itself = args.check || args.scenarios.iter().any(|scenario| beside_bare.contains(scenario));
     if args.bare || compares_by_itself {
         all.push(Contender {
