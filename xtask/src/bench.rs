@@ -22,6 +22,7 @@ mod many_nodes;
 mod page;
 mod planning;
 mod platform;
+mod probes;
 mod program;
 mod reviews;
 mod rollout;
@@ -30,6 +31,7 @@ mod score;
 mod sidecarset;
 mod start;
 mod statefulset;
+mod topology;
 mod workload;
 
 use std::path::PathBuf;
@@ -79,6 +81,8 @@ enum Scenario {
     Daemonset,
     /// One SidecarSet whose sidecar gets another image in many Pods, beside a bare client; memory of many sets and Pods; and its planner.
     Sidecarset,
+    /// A Pod under a WorkloadSpread, a UnitedDeployment of ten subsets, and one Secret for many namespaces, beside a bare client.
+    Topology,
     /// Reading every kind, and a Pod as the cache keeps it.
     Decode,
     /// Measure nothing: write what a score file tells as report.html and report.md.
@@ -180,6 +184,14 @@ struct Size {
     /// Nodes that only say that they are alive, and for how long.
     beating_nodes: usize,
     beating: Duration,
+    /// How often the webhook is asked about a Pod that is spread.
+    admission_pods: usize,
+    /// Pods of each of ten subsets.
+    subset_pods: usize,
+    /// Namespaces that one Secret is for.
+    namespaces: usize,
+    /// How long nothing may be written.
+    rest: Duration,
 }
 
 impl Size {
@@ -220,6 +232,10 @@ impl Size {
         injected_pods: 10_000,
         beating_nodes: 5000,
         beating: Duration::from_mins(5),
+        admission_pods: 2000,
+        subset_pods: 200,
+        namespaces: 1000,
+        rest: Duration::from_mins(1),
     };
 
     const QUICK: Self = Self {
@@ -245,6 +261,10 @@ impl Size {
         injected_pods: 200,
         beating_nodes: 100,
         beating: Duration::from_secs(20),
+        admission_pods: 200,
+        subset_pods: 4,
+        namespaces: 40,
+        rest: Duration::from_secs(10),
     };
 }
 

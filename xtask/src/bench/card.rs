@@ -12,7 +12,7 @@ use super::score::{Chapter, Subject};
 use super::{Args, Scenario, Size};
 use super::{
     admission, churn, daemon, daemonset, failover, idle, injection, jobs, machine, planning, platform, rollout, scale,
-    sidecarset, start, statefulset,
+    sidecarset, start, statefulset, topology,
 };
 use crate::product;
 
@@ -64,6 +64,7 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
                 Scenario::Churn => runtime.block_on(churn::run(&arena, contender, &size, chapter)),
                 Scenario::Statefulset => runtime.block_on(statefulset::run(&arena, contender, &size, chapter)),
                 Scenario::Daemonset => runtime.block_on(daemonset::run(&arena, contender, &size, chapter)),
+                Scenario::Topology => runtime.block_on(topology::run(&arena, contender, &size, chapter)),
                 Scenario::Failover => runtime.block_on(failover::run(&arena, contender, &size, chapter)),
                 Scenario::Jobs => runtime.block_on(jobs::run(&arena, contender, &size, chapter)),
                 Scenario::Sidecarset => runtime.block_on(sidecarset::run(&arena, contender, &size, chapter)),
@@ -85,6 +86,7 @@ fn takes_part(subject: Subject, scenario: Scenario) -> bool {
         Scenario::Daemonset,
         Scenario::Sidecarset,
         Scenario::Jobs,
+        Scenario::Topology,
     ];
     subject != Subject::Bare || only_writes.contains(&scenario)
 }
@@ -121,6 +123,7 @@ fn contenders(args: &Args, progress: &Progress) -> Result<Vec<Contender>> {
         Scenario::Statefulset,
         Scenario::Daemonset,
         Scenario::Sidecarset,
+        Scenario::Topology,
     ];
     let compares_by_itself = args.check || args.scenarios.iter().any(|scenario| beside_bare.contains(scenario));
     if args.bare || compares_by_itself {

@@ -139,7 +139,11 @@ async fn given_the_old_revision_was_replaced_then_pods_that_begin_at_it_are_told
     revisions.create(&PostParams::default(), &junk).await.unwrap();
     stage.delete_pod("web-0").await;
     let why = stage.why("web", "revisionUnreadable").await;
-    assert_eq!((&why["revision"], &why["pods"]["names"]), (&json!(name), &json!(["web-0"])), "{why}");
+    assert_eq!(
+        (&why["revision"], &why["pods"]["names"]),
+        (&json!(name), &json!(["web-0"])),
+        "{why}"
+    );
     stage.condition("web", "FailedCreatePod", "True").await;
     stage.event("web", "FailedCreate", "has no Pod template").await;
     assert_eq!(ordinals(&stage.pods("web").await), [1]);
