@@ -22,6 +22,7 @@ mod page;
 mod planning;
 mod platform;
 mod program;
+mod protection;
 mod reviews;
 mod rollout;
 mod scale;
@@ -61,6 +62,8 @@ enum Scenario {
     Admission,
     /// The leader goes in the middle of a rollout.
     Failover,
+    /// Deletions and evictions of Pods among many budgets, and of a namespace with many Pods.
+    Protection,
     /// A Pod on each of many nodes, and many schedules for the same minute.
     Jobs,
     /// The node daemon on real nodes (needs root): pulls, restarts, idling; and a pull job over a thousand simulated nodes.
@@ -82,7 +85,7 @@ enum Scenario {
 }
 
 /// The score card.
-const CARD: [Scenario; 9] = [
+const CARD: [Scenario; 10] = [
     Scenario::Start,
     Scenario::Scale,
     Scenario::Rollout,
@@ -91,6 +94,7 @@ const CARD: [Scenario; 9] = [
     Scenario::Admission,
     Scenario::Failover,
     Scenario::Jobs,
+    Scenario::Protection,
     Scenario::Daemon,
 ];
 
@@ -166,6 +170,10 @@ struct Size {
     between: Duration,
     /// Pods of the StatefulSet, and nodes of the DaemonSet.
     workload_pods: usize,
+    /// PodUnavailableBudgets, evictions against one of them, and Pods of a namespace that is deleted.
+    budgets: usize,
+    evictions: usize,
+    namespace_pods: usize,
     /// Nodes that only say that they are alive, and for how long.
     beating_nodes: usize,
     beating: Duration,
@@ -197,6 +205,9 @@ impl Size {
         schedules: 1000,
         between: Duration::from_mins(2),
         workload_pods: 1000,
+        budgets: 500,
+        evictions: 500,
+        namespace_pods: 10_000,
         beating_nodes: 5000,
         beating: Duration::from_mins(5),
     };
@@ -218,6 +229,9 @@ impl Size {
         schedules: 40,
         between: Duration::from_secs(10),
         workload_pods: 60,
+        budgets: 20,
+        evictions: 40,
+        namespace_pods: 300,
         beating_nodes: 100,
         beating: Duration::from_secs(20),
     };

@@ -11,8 +11,8 @@ use super::arena::{Arena, Contender};
 use super::score::{Chapter, Subject};
 use super::{Args, Scenario, Size};
 use super::{
-    admission, churn, daemon, daemonset, failover, idle, jobs, machine, planning, platform, rollout, scale, start,
-    statefulset,
+    admission, churn, daemon, daemonset, failover, idle, jobs, machine, planning, platform, protection, rollout, scale,
+    start, statefulset,
 };
 use crate::product;
 
@@ -61,6 +61,7 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
                 Scenario::Statefulset => runtime.block_on(statefulset::run(&arena, contender, &size, chapter)),
                 Scenario::Daemonset => runtime.block_on(daemonset::run(&arena, contender, &size, chapter)),
                 Scenario::Failover => runtime.block_on(failover::run(&arena, contender, &size, chapter)),
+                Scenario::Protection => runtime.block_on(protection::run(&arena, contender, &size, chapter)),
                 Scenario::Jobs => runtime.block_on(jobs::run(&arena, contender, &size, chapter)),
                 _ => admission::run(&arena, contender, &size, chapter),
             };
@@ -78,6 +79,7 @@ fn takes_part(subject: Subject, scenario: Scenario) -> bool {
         Scenario::Statefulset,
         Scenario::Daemonset,
         Scenario::Jobs,
+        Scenario::Protection,
     ];
     subject != Subject::Bare || only_writes.contains(&scenario)
 }
