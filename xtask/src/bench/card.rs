@@ -126,6 +126,7 @@ fn contenders(args: &Args, progress: &Progress) -> Result<Vec<Contender>> {
         Scenario::Daemonset,
         Scenario::Sidecarset,
         Scenario::Topology,
+        Scenario::Protection,
     ];
     let compares_by_itself = args.check || args.scenarios.iter().any(|scenario| beside_bare.contains(scenario));
     if args.bare || compares_by_itself {
