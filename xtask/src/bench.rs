@@ -24,6 +24,7 @@ mod planning;
 mod platform;
 mod probes;
 mod program;
+mod protection;
 mod reviews;
 mod rollout;
 mod scale;
@@ -65,6 +66,8 @@ enum Scenario {
     Admission,
     /// The leader goes in the middle of a rollout.
     Failover,
+    /// Deletions and evictions of Pods among many budgets, and of a namespace with many Pods.
+    Protection,
     /// A Pod on each of many nodes, and many schedules for the same minute.
     Jobs,
     /// The node daemon on real nodes (needs root): pulls, restarts, idling; and a pull job over a thousand simulated nodes.
@@ -174,6 +177,10 @@ struct Size {
     between: Duration,
     /// Pods of the StatefulSet, and nodes of the DaemonSet.
     workload_pods: usize,
+    /// PodUnavailableBudgets, evictions against one of them, and Pods of a namespace that is deleted.
+    budgets: usize,
+    evictions: usize,
+    namespace_pods: usize,
     /// SidecarSets that are for other Pods.
     other_sets: usize,
     /// Pods whose sidecar gets another image.
@@ -226,6 +233,9 @@ impl Size {
         schedules: 1000,
         between: Duration::from_mins(2),
         workload_pods: 1000,
+        budgets: 500,
+        evictions: 500,
+        namespace_pods: 10_000,
         other_sets: 1000,
         sidecar_pods: 2000,
         injecting_sets: 200,
@@ -255,6 +265,9 @@ impl Size {
         schedules: 40,
         between: Duration::from_secs(10),
         workload_pods: 60,
+        budgets: 20,
+        evictions: 40,
+        namespace_pods: 300,
         other_sets: 50,
         sidecar_pods: 60,
         injecting_sets: 20,

@@ -11,8 +11,8 @@ use super::arena::{Arena, Contender};
 use super::score::{Chapter, Subject};
 use super::{Args, Scenario, Size};
 use super::{
-    admission, churn, daemon, daemonset, failover, idle, injection, jobs, machine, planning, platform, rollout, scale,
-    sidecarset, start, statefulset, topology,
+    admission, churn, daemon, daemonset, failover, idle, injection, jobs, machine, planning, platform, protection,
+    rollout, scale, sidecarset, start, statefulset, topology,
 };
 use crate::product;
 
@@ -66,6 +66,7 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
                 Scenario::Daemonset => runtime.block_on(daemonset::run(&arena, contender, &size, chapter)),
                 Scenario::Topology => runtime.block_on(topology::run(&arena, contender, &size, chapter)),
                 Scenario::Failover => runtime.block_on(failover::run(&arena, contender, &size, chapter)),
+                Scenario::Protection => runtime.block_on(protection::run(&arena, contender, &size, chapter)),
                 Scenario::Jobs => runtime.block_on(jobs::run(&arena, contender, &size, chapter)),
                 Scenario::Sidecarset => runtime.block_on(sidecarset::run(&arena, contender, &size, chapter)),
                 _ => admission::run(&arena, contender, &size, chapter)
@@ -86,6 +87,7 @@ fn takes_part(subject: Subject, scenario: Scenario) -> bool {
         Scenario::Daemonset,
         Scenario::Sidecarset,
         Scenario::Jobs,
+        Scenario::Protection,
         Scenario::Topology,
     ];
     subject != Subject::Bare || only_writes.contains(&scenario)
@@ -124,6 +126,7 @@ fn contenders(args: &Args, progress: &Progress) -> Result<Vec<Contender>> {
         Scenario::Daemonset,
         Scenario::Sidecarset,
         Scenario::Topology,
+        Scenario::Protection,
     ];
     let compares_by_itself = args.check || args.scenarios.iter().any(|scenario| beside_bare.contains(scenario));
     if args.bare || compares_by_itself {

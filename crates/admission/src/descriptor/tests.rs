@@ -288,7 +288,7 @@ fn given_missing_gates_then_the_refusal_names_the_gate() {
     assert_eq!(one.missing(gates), None);
     assert_eq!(
         one.missing(off(Gate::PodUnavailableBudgetDeleteGate)),
-        refused(400, "PodUnavailableBudgetDeleteGate")
+        refused(400, "PodUnavailableBudgetDeleteGate or PodUnavailableBudgetUpdateGate")
     );
 }
 
