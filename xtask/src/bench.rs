@@ -13,6 +13,7 @@ mod daemon;
 mod daemonset;
 mod failover;
 mod idle;
+mod injection;
 mod jobs;
 mod load;
 mod machine;
@@ -27,6 +28,7 @@ mod reviews;
 mod rollout;
 mod scale;
 mod score;
+mod sidecarset;
 mod start;
 mod statefulset;
 mod topology;
@@ -59,7 +61,7 @@ enum Scenario {
     Idle,
     /// Pods whose status changes all the time.
     Churn,
-    /// Questions about Pods straight at the webhook.
+    /// Questions about Pods straight at the webhook, also with SidecarSets.
     Admission,
     /// The leader goes in the middle of a rollout.
     Failover,
@@ -77,6 +79,8 @@ enum Scenario {
     Statefulset,
     /// One DaemonSet over many nodes, and updated in place, beside a bare client; and what the heartbeats of nodes cost.
     Daemonset,
+    /// One SidecarSet whose sidecar gets another image in many Pods, beside a bare client; memory of many sets and Pods; and its planner.
+    Sidecarset,
     /// A Pod under a WorkloadSpread, a UnitedDeployment of ten subsets, and one Secret for many namespaces, beside a bare client.
     Topology,
     /// Reading every kind, and a Pod as the cache keeps it.
@@ -170,6 +174,13 @@ struct Size {
     between: Duration,
     /// Pods of the StatefulSet, and nodes of the DaemonSet.
     workload_pods: usize,
+    /// SidecarSets that are for other Pods.
+    other_sets: usize,
+    /// Pods whose sidecar gets another image.
+    sidecar_pods: usize,
+    /// SidecarSets and Pods that take memory.
+    injecting_sets: usize,
+    injected_pods: usize,
     /// Nodes that only say that they are alive, and for how long.
     beating_nodes: usize,
     beating: Duration,
@@ -189,7 +200,13 @@ impl Size {
         let mut size = if quick { Self::QUICK } else { Self::FULL };
         size.pods = args.pods.unwrap_or(size.pods);
         size.workload_pods = args.pods.unwrap_or(size.workload_pods);
+        size.sidecar_pods = args.pods.unwrap_or(size.sidecar_pods);
         size
+    }
+
+    /// Pods of the largest cluster.
+    fn largest_population(&self) -> usize {
+        self.populations.iter().max().copied().unwrap_or_default()
     }
 
     const FULL: Self = Self {
@@ -209,6 +226,10 @@ impl Size {
         schedules: 1000,
         between: Duration::from_mins(2),
         workload_pods: 1000,
+        other_sets: 1000,
+        sidecar_pods: 2000,
+        injecting_sets: 200,
+        injected_pods: 10_000,
         beating_nodes: 5000,
         beating: Duration::from_mins(5),
         admission_pods: 2000,
@@ -234,6 +255,10 @@ impl Size {
         schedules: 40,
         between: Duration::from_secs(10),
         workload_pods: 60,
+        other_sets: 50,
+        sidecar_pods: 60,
+        injecting_sets: 20,
+        injected_pods: 200,
         beating_nodes: 100,
         beating: Duration::from_secs(20),
         admission_pods: 200,
