@@ -5,6 +5,7 @@
 
 #[allow(dead_code, reason = "the other target needs more of it")]
 mod cluster {
+    mod budget_crash;
     mod chart;
     mod controllers;
     mod crash;

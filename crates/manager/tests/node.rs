@@ -30,6 +30,7 @@ mod node {
     mod daemonset;
     mod jobs;
     mod persistentpodstate;
+    mod sidecarset;
     mod statefulset;
 }
 #[path = "cluster/scenario/pod_history.rs"]
