@@ -41,26 +41,25 @@ trait Case: Send + Sync + 'static {
     const WRITES: u64;
 
     /// Puts there what the job needs.
-    fn prepare(&self, scene: &Scene<'_>) -> impl Future<Output = Self::Watch> + Send;
+    fn prepare(&self, at: &Attempt<'_>) -> impl Future<Output = Self::Watch> + Send;
 
     /// Makes the job.
-    fn submit(&self, scene: &Scene<'_>) -> impl Future<Output = ()> + Send;
+    fn submit(&self, at: &Attempt<'_>) -> impl Future<Output = ()> + Send;
 
     /// Does what a user does meanwhile.
-    fn act(&self, _: &Scene<'_>) -> impl Future<Output = ()> + Send {
+    fn act(&self, _: &Attempt<'_>) -> impl Future<Output = ()> + Send {
         async {}
     }
 
     /// Whether all is as it should be in the end.
-    fn is_done(&self, scene: &Scene<'_>, watch: &Self::Watch) -> impl Future<Output = Result<(), NotYet>> + Send;
+    fn is_done(&self, at: &Attempt<'_>, watch: &Self::Watch) -> impl Future<Output = Result<(), NotYet>> + Send;
 
     /// Fails when something has happened that must not.
-    fn judge(&self, scene: &Scene<'_>, watch: Self::Watch, crash_after: Option<u64>)
-    -> impl Future<Output = ()> + Send;
+    fn judge(&self, at: &Attempt<'_>, watch: Self::Watch, crash_after: Option<u64>) -> impl Future<Output = ()> + Send;
 }
 
-/// Where a job runs.
-struct Scene<'a> {
+/// One run of a case, and where it takes place.
+struct Attempt<'a> {
     world: &'a World,
     nodes: &'a SimulatedNodes,
     /// Label of the nodes.
@@ -68,7 +67,7 @@ struct Scene<'a> {
     work: FreshNamespace,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Attempt<'a> {
     async fn new(world: &'a World, nodes: &'a SimulatedNodes, set: &'a str) -> Self {
         Self {
             world,
@@ -102,44 +101,44 @@ fn crash_after_any_write<C: Case>(case: C) {
             ..SimOptions::default()
         };
         let nodes = SimulatedNodes::start(world.client.clone(), options).await.unwrap();
-        let writes = attempt(&case, Scene::new(&world, &nodes, &set).await, None).await;
+        let writes = run(&case, &Attempt::new(&world, &nodes, &set).await, None).await;
         assert!(writes >= C::WRITES, "{writes}");
         let (case, world, there, set) = (&case, &world, &nodes, &*set);
         let crashes = stream::iter(torture::sample(1, C::WRITES, SAMPLE));
         let attempts =
-            crashes.map(|write| async move { attempt(case, Scene::new(world, there, set).await, Some(write)).await });
+            crashes.map(|write| async move { run(case, &Attempt::new(world, there, set).await, Some(write)).await });
         attempts.buffer_unordered(AT_ONCE).for_each(|_| async {}).await;
         nodes.stop().await.unwrap();
     });
 }
 
 /// Runs a job to its end, with a crash on the way or without. How many writes it took.
-async fn attempt<C: Case>(case: &C, scene: Scene<'_>, crash_after: Option<u64>) -> u64 {
-    let watch = case.prepare(&scene).await;
+async fn run<C: Case>(case: &C, at: &Attempt<'_>, crash_after: Option<u64>) -> u64 {
+    let watch = case.prepare(at).await;
     let faults = Faults::new(1);
     if let Some(write) = crash_after {
         faults.crash_after_writes(write);
     }
-    let controllers = Controllers::start(scene.work.name(), &faults).await;
-    case.submit(&scene).await;
+    let controllers = Controllers::start(at.work.name(), &faults).await;
+    case.submit(at).await;
     let goes_on = async {
         if crash_after.is_some() {
             faults.until_crashed().await;
-            let successor = Controllers::start(scene.work.name(), &Faults::new(2)).await;
-            ends(case, &scene, &watch, crash_after).await;
+            let successor = Controllers::start(at.work.name(), &Faults::new(2)).await;
+            ends(case, at, &watch, crash_after).await;
             successor.stop().await;
         } else {
-            ends(case, &scene, &watch, crash_after).await;
+            ends(case, at, &watch, crash_after).await;
         }
     };
-    tokio::join!(goes_on, case.act(&scene));
+    tokio::join!(goes_on, case.act(at));
     let writes = faults.writes();
     controllers.stop().await;
-    case.judge(&scene, watch, crash_after).await;
+    case.judge(at, watch, crash_after).await;
     writes
 }
 
-async fn ends<C: Case>(case: &C, scene: &Scene<'_>, watch: &C::Watch, crash_after: Option<u64>) {
+async fn ends<C: Case>(case: &C, at: &Attempt<'_>, watch: &C::Watch, crash_after: Option<u64>) {
     let what = format!("all is well after {crash_after:?}");
-    eventually(PATIENCE, &what, || case.is_done(scene, watch)).await;
+    eventually(PATIENCE, &what, || case.is_done(at, watch)).await;
 }

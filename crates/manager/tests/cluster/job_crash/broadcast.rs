@@ -33,25 +33,25 @@ struct Completes;
 struct FailsFast;
 struct IsLate;
 
-async fn submit(scene: &Scene<'_>, script: &Value, more: &Value) {
+async fn submit(at: &Attempt<'_>, script: &Value, more: &Value) {
     let mut spec = json!({
         "completionPolicy": {"type": "Always"}, "failurePolicy": {"type": "FailFast"},
         "template": {
             "metadata": {"labels": {"app": "job"}, "annotations": script},
             "spec": {
-                "restartPolicy": "Never", "nodeSelector": {(SET_LABEL): scene.set}, "terminationGracePeriodSeconds": 1,
+                "restartPolicy": "Never", "nodeSelector": {(SET_LABEL): at.set}, "terminationGracePeriodSeconds": 1,
                 "containers": [{"name": "main", "image": "busybox:1"}],
             },
         },
     });
     kruise_api::merge_patch::merge(&mut spec, more);
-    scene.create("v1beta1", KIND, &spec).await;
+    at.create("v1beta1", KIND, &spec).await;
 }
 
 /// The status is as said, and so many Pods are left.
-async fn has_ended(scene: &Scene<'_>, expected: &Value, pods: usize) -> Result<(), NotYet> {
-    let status = scene.jobs("v1beta1", KIND).get("job").await?.data["status"].clone();
-    let left = scene.work.api::<Pod>().list(&ListParams::default()).await?.items.len();
+async fn has_ended(at: &Attempt<'_>, expected: &Value, pods: usize) -> Result<(), NotYet> {
+    let status = at.jobs("v1beta1", KIND).get("job").await?.data["status"].clone();
+    let left = at.work.api::<Pod>().list(&ListParams::default()).await?.items.len();
     let mut fields = expected.as_object().unwrap().iter();
     let is_done = fields.all(|(field, value)| status[field] == *value) && left == pods;
     is_done
@@ -87,25 +87,25 @@ impl Case for Completes {
     // Two Pods, that they run, a third one, and the end.
     const WRITES: u64 = 5;
 
-    async fn prepare(&self, scene: &Scene<'_>) -> PodHistory {
-        PodHistory::begin(scene.work.api(), "job").await
+    async fn prepare(&self, at: &Attempt<'_>) -> PodHistory {
+        PodHistory::begin(at.work.api(), "job").await
     }
 
-    async fn submit(&self, scene: &Scene<'_>) {
+    async fn submit(&self, at: &Attempt<'_>) {
         let script = json!({"sim.kruise.test/exit-after": "1s"});
-        submit(scene, &script, &json!({"parallelism": 2})).await;
+        submit(at, &script, &json!({"parallelism": 2})).await;
     }
 
-    async fn is_done(&self, scene: &Scene<'_>, _: &PodHistory) -> Result<(), NotYet> {
+    async fn is_done(&self, at: &Attempt<'_>, _: &PodHistory) -> Result<(), NotYet> {
         has_ended(
-            scene,
+            at,
             &json!({"phase": "completed", "succeeded": NODES, "failed": 0}),
             NODES,
         )
         .await
     }
 
-    async fn judge(&self, _: &Scene<'_>, history: PodHistory, crash_after: Option<u64>) {
+    async fn judge(&self, _: &Attempt<'_>, history: PodHistory, crash_after: Option<u64>) {
         within_limits(history, 2, crash_after).await;
     }
 }
@@ -118,21 +118,19 @@ impl Case for FailsFast {
     // Three Pods, that they run, the failure, and two deletions.
     const WRITES: u64 = 7;
 
-    async fn prepare(&self, scene: &Scene<'_>) -> PodHistory {
-        PodHistory::begin(scene.work.api(), "job").await
+    async fn prepare(&self, at: &Attempt<'_>) -> PodHistory {
+        PodHistory::begin(at.work.api(), "job").await
     }
 
-    async fn submit(&self, scene: &Scene<'_>) {
-        submit(scene, &json!({}), &json!({})).await;
+    async fn submit(&self, at: &Attempt<'_>) {
+        submit(at, &json!({}), &json!({})).await;
     }
 
     /// Lets one Pod fail when all run and the status says so.
-    async fn act(&self, scene: &Scene<'_>) {
-        eventually(PATIENCE, "all Pods run", || {
-            has_ended(scene, &json!({"active": NODES}), NODES)
-        })
-        .await;
-        let pods: Api<Pod> = scene.work.api();
+    async fn act(&self, at: &Attempt<'_>) {
+        let running = json!({"active": NODES});
+        eventually(PATIENCE, "all Pods run", || has_ended(at, &running, NODES)).await;
+        let pods: Api<Pod> = at.work.api();
         let all = pods.list(&ListParams::default()).await.unwrap();
         let first = all.items.first().unwrap().name_any();
         let script = json!({"sim.kruise.test/exit-code": "1", "sim.kruise.test/exit-after": "0s"});
@@ -140,11 +138,11 @@ impl Case for FailsFast {
         pods.patch(&first, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    async fn is_done(&self, scene: &Scene<'_>, _: &PodHistory) -> Result<(), NotYet> {
-        has_ended(scene, &json!({"phase": "failed", "active": 0, "failed": NODES}), 1).await
+    async fn is_done(&self, at: &Attempt<'_>, _: &PodHistory) -> Result<(), NotYet> {
+        has_ended(at, &json!({"phase": "failed", "active": 0, "failed": NODES}), 1).await
     }
 
-    async fn judge(&self, _: &Scene<'_>, history: PodHistory, crash_after: Option<u64>) {
+    async fn judge(&self, _: &Attempt<'_>, history: PodHistory, crash_after: Option<u64>) {
         within_limits(history, NODES, crash_after).await;
     }
 }
@@ -157,22 +155,22 @@ impl Case for IsLate {
     // Three Pods, that they run, the failure, and three deletions.
     const WRITES: u64 = 8;
 
-    async fn prepare(&self, scene: &Scene<'_>) -> PodHistory {
-        PodHistory::begin(scene.work.api(), "job").await
+    async fn prepare(&self, at: &Attempt<'_>) -> PodHistory {
+        PodHistory::begin(at.work.api(), "job").await
     }
 
-    async fn submit(&self, scene: &Scene<'_>) {
+    async fn submit(&self, at: &Attempt<'_>) {
         let late = json!({"completionPolicy": {"activeDeadlineSeconds": 6}});
-        submit(scene, &json!({}), &late).await;
+        submit(at, &json!({}), &late).await;
     }
 
-    async fn is_done(&self, scene: &Scene<'_>, _: &PodHistory) -> Result<(), NotYet> {
-        has_ended(scene, &json!({"phase": "failed", "active": 0}), 0).await
+    async fn is_done(&self, at: &Attempt<'_>, _: &PodHistory) -> Result<(), NotYet> {
+        has_ended(at, &json!({"phase": "failed", "active": 0}), 0).await
     }
 
-    async fn judge(&self, scene: &Scene<'_>, history: PodHistory, crash_after: Option<u64>) {
+    async fn judge(&self, at: &Attempt<'_>, history: PodHistory, crash_after: Option<u64>) {
         within_limits(history, NODES, crash_after).await;
-        let job = scene.jobs("v1beta1", KIND).get("job").await.unwrap();
+        let job = at.jobs("v1beta1", KIND).get("job").await.unwrap();
         let message = job.data["status"]["conditions"][0]["message"]
             .as_str()
             .unwrap()

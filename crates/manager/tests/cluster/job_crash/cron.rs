@@ -45,8 +45,8 @@ impl Case for EachTimeOnce {
     // The kind of jobs; for three times the job and that it was started; and two jobs that are cleared away.
     const WRITES: u64 = 9;
 
-    async fn prepare(&self, scene: &Scene<'_>) -> Started {
-        let jobs: Api<Job> = scene.work.api();
+    async fn prepare(&self, at: &Attempt<'_>) -> Started {
+        let jobs: Api<Job> = at.work.api();
         let seen: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>> = Arc::default();
         let all = seen.clone();
         let task = tokio::spawn(async move {
@@ -61,7 +61,7 @@ impl Case for EachTimeOnce {
         Started { seen, task }
     }
 
-    async fn submit(&self, scene: &Scene<'_>) {
+    async fn submit(&self, at: &Attempt<'_>) {
         // A Job that wants no Pod is complete at once.
         let pod = json!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox:1"}]});
         let job = json!({"spec": {"completions": 0, "template": {"spec": pod}}});
@@ -69,18 +69,18 @@ impl Case for EachTimeOnce {
             "schedule": "@every 2s", "concurrencyPolicy": "Allow", "paused": false, "successfulJobsHistoryLimit": 0,
             "failedJobsHistoryLimit": 0, "template": {"jobTemplate": job},
         });
-        scene.create("v1beta1", KIND, &spec).await;
+        at.create("v1beta1", KIND, &spec).await;
     }
 
-    async fn is_done(&self, scene: &Scene<'_>, started: &Started) -> Result<(), NotYet> {
-        let status = scene.jobs("v1beta1", KIND).get("job").await?.data["status"].clone();
+    async fn is_done(&self, at: &Attempt<'_>, started: &Started) -> Result<(), NotYet> {
+        let status = at.jobs("v1beta1", KIND).get("job").await?.data["status"].clone();
         let times = started.seen.lock().unwrap().len();
         (times >= TIMES)
             .then_some(())
             .ok_or_else(|| NotYet::new(format!("{times} times, {status:#}")))
     }
 
-    async fn judge(&self, _: &Scene<'_>, started: Started, crash_after: Option<u64>) {
+    async fn judge(&self, _: &Attempt<'_>, started: Started, crash_after: Option<u64>) {
         let seen = started.seen.lock().unwrap();
         let twice: Vec<_> = seen.iter().filter(|(_, uids)| uids.len() > 1).collect();
         assert!(twice.is_empty(), "{crash_after:?}: {twice:?} of {seen:?}");

@@ -22,9 +22,9 @@ impl Case for EachOnce {
     // The finalizer, each Pod, and the end.
     const WRITES: u64 = PODS as u64 + 2;
 
-    async fn prepare(&self, scene: &Scene<'_>) {
-        let node = scene.nodes.names()[0].clone();
-        let pods: Api<Pod> = scene.work.api();
+    async fn prepare(&self, at: &Attempt<'_>) {
+        let node = at.nodes.names()[0].clone();
+        let pods: Api<Pod> = at.work.api();
         for number in 0..PODS {
             let script = json!({"sim.kruise.test/exit-after.debug": "0s"});
             let pod = json!({
@@ -36,23 +36,23 @@ impl Case for EachOnce {
         }
     }
 
-    async fn submit(&self, scene: &Scene<'_>) {
+    async fn submit(&self, at: &Attempt<'_>) {
         let container = json!({
             "name": "debug", "image": "busybox:1", "imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File",
         });
         let spec =
             json!({"selector": {"matchLabels": {"app": "web"}}, "template": {"ephemeralContainers": [container]}});
-        scene.create("v1alpha1", "EphemeralJob", &spec).await;
+        at.create("v1alpha1", "EphemeralJob", &spec).await;
     }
 
-    async fn is_done(&self, scene: &Scene<'_>, (): &()) -> Result<(), NotYet> {
-        let status = scene.jobs("v1alpha1", "EphemeralJob").get("job").await?.data["status"].clone();
+    async fn is_done(&self, at: &Attempt<'_>, (): &()) -> Result<(), NotYet> {
+        let status = at.jobs("v1alpha1", "EphemeralJob").get("job").await?.data["status"].clone();
         let is_done = status["phase"] == "Succeeded" && status["succeeded"] == PODS;
         is_done.then_some(()).ok_or_else(|| NotYet::new(format!("{status:#}")))
     }
 
-    async fn judge(&self, scene: &Scene<'_>, (): (), crash_after: Option<u64>) {
-        let pods: Api<Pod> = scene.work.api();
+    async fn judge(&self, at: &Attempt<'_>, (): (), crash_after: Option<u64>) {
+        let pods: Api<Pod> = at.work.api();
         for pod in pods.list(&ListParams::default()).await.unwrap().items {
             let containers = pod.spec.unwrap().ephemeral_containers.unwrap_or_default();
             assert_eq!(containers.len(), 1, "{crash_after:?}");

@@ -38,11 +38,11 @@ struct Step {
     status: Value,
     pod: Value,
     phases: Vec<String>,
-    events: Vec<Told>,
+    events: Vec<RecordedEvent>,
 }
 
 /// Type, reason, message, and how often.
-type Told = (String, String, String, i32);
+type RecordedEvent = (String, String, String, i32);
 
 async fn given_jobs_of_a_recording_then_they_go_as_they_did_with_the_original(stage: Arc<Stage>) {
     let _nodes = nodes(&stage, 3).await;
@@ -118,7 +118,7 @@ fn same(what: &str, recorded: &Value, seen: &Value) -> Result<(), NotYet> {
 }
 
 /// Events about a job, each with its number.
-async fn events(stage: &Stage, job: &str, words: &Words) -> kube::Result<Vec<Told>> {
+async fn events(stage: &Stage, job: &str, words: &Words) -> kube::Result<Vec<RecordedEvent>> {
     let about = ListParams::default().fields(&format!("involvedObject.name={job}"));
     let mut told: BTreeMap<(String, String, String), i32> = BTreeMap::new();
     for event in stage.api::<Event>().list(&about).await?.items {
