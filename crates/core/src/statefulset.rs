@@ -10,8 +10,8 @@
 //! 6. Pods are updated ([`update`]), if the order allows anything more in this round.
 //! 7. Revisions beyond the history limit are removed, and the status is brought up to date ([`status`]).
 //!
-//! With `OrderedReady` everything goes one after the other: a Pod that is not available holds up what is above it, scaling in, and updates. With `Parallel` only
-//! budgets hold up anything. While one of its Pods cannot be read, a set only does what keeps the others going (5) and says so: not to know a Pod is not to know
+//! With `OrderedReady` everything goes one after the other: a Pod that is not available holds up what is above it, scaling in, and updates, but for its own that
+//! a hook has held up. With `Parallel` only budgets hold up anything. While one of its Pods cannot be read, a set only does what keeps the others going (5) and says so: not to know a Pod is not to know
 //! that it is missing. A set that is being deleted only has its status kept.
 
 mod admit;
@@ -94,15 +94,15 @@ fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Failures {
     let candidates = order::candidates(snapshot);
     let of_update: BTreeSet<i32> = candidates.iter().copied().collect();
     let mut scaling = Plan::default();
-    let scaled = scale::scale(snapshot, update::recreates(snapshot, &of_update), &mut scaling);
+    let mut scaled = scale::scale(snapshot, update::recreates(snapshot, &of_update), &mut scaling);
     let advanced = advance(snapshot, &of_update, &scaled.touched, plan);
     plan.append(scaling);
     let mut failures = Failures {
-        create: explain::lost_nodes(snapshot, plan).or(scaled.obstacle),
+        create: explain::lost_nodes(snapshot, plan).or(scaled.obstacle.take()),
         update: advanced.failure,
     };
-    if !scaled.is_over {
-        let end = update::update(snapshot, &candidates, &advanced.written, &scaled.touched, plan);
+    if !scaled.is_over || scaled.waits_for.is_some() {
+        let end = update::update(snapshot, &candidates, &advanced.written, &scaled, plan);
         failures.update = failures.update.or(end);
     }
     failures.update = failures.update.or(explain::failed_claims(snapshot, plan));

@@ -145,12 +145,16 @@ pub(super) fn daemonset(set: &Value) -> Vec<String> {
     }
     let outdated = desired - count("updatedNumberScheduled");
     if outdated > 0 {
-        let paused = if is_set(set, "/spec/updateStrategy/rollingUpdate/paused") {
+        let why = if set.pointer("/spec/updateStrategy/type").and_then(Value::as_str) == Some("OnDelete") {
+            "; type OnDelete updates them when they are deleted"
+        } else if is_set(set, "/spec/updateStrategy/rollingUpdate/paused") {
             "; the rollout is paused"
+        } else if outdated <= number(set, "/spec/updateStrategy/rollingUpdate/partition") {
+            "; the partition keeps them"
         } else {
             ""
         };
-        sentences.push(format!("{outdated} Pods are not updated{paused}."));
+        sentences.push(format!("{outdated} Pods are not updated{why}."));
     }
     sentences
 }
@@ -247,6 +251,29 @@ mod tests {
                 "3 Pods are not updated."
             ]
         );
+    }
+
+    #[test]
+    fn given_a_daemonset_that_holds_its_update_back_then_it_says_by_what() {
+        let status = json!({"desiredNumberScheduled": 3, "currentNumberScheduled": 3, "updatedNumberScheduled": 1, "numberReady": 3});
+        for (strategy, expected) in [
+            (
+                json!({"type": "OnDelete"}),
+                "2 Pods are not updated; type OnDelete updates them when they are deleted.",
+            ),
+            (
+                json!({"rollingUpdate": {"paused": true}}),
+                "2 Pods are not updated; the rollout is paused.",
+            ),
+            (
+                json!({"rollingUpdate": {"partition": 2}}),
+                "2 Pods are not updated; the partition keeps them.",
+            ),
+            (json!({"rollingUpdate": {"partition": 1}}), "2 Pods are not updated."),
+        ] {
+            let set = json!({"spec": {"updateStrategy": strategy}, "status": status});
+            assert_eq!(daemonset(&set), [expected]);
+        }
     }
 
     #[test]

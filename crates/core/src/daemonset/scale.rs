@@ -249,15 +249,20 @@ pub(super) fn carry_out(
         });
     }
     if !limited.is_empty() {
-        plan.because(why::Nodes::BurstLimited {
-            limit: i32::try_from(burst).unwrap_or(i32::MAX),
-            nodes: limited,
-        });
+        plan.because(burst_limited(burst, limited));
     }
     let writes = !(deletions.chains.is_empty() && creations.chains.is_empty());
     plan.push(deletions);
     plan.push(creations);
     writes
+}
+
+/// Nodes wait because `burstReplicas` allows no more at a time.
+pub(super) fn burst_limited(burst: usize, nodes: PodNames) -> why::Nodes {
+    why::Nodes::BurstLimited {
+        limit: i32::try_from(burst).unwrap_or(i32::MAX),
+        nodes,
+    }
 }
 
 /// Deletes a Pod. That it is not ready was true of this version of it.

@@ -21,9 +21,9 @@ use kruise_api::names::event;
 use kruise_api::shared::in_place::PodUpdatePolicy;
 
 use super::counts::{is_in_place, rolling};
-use super::nodes::Pair;
+use super::nodes::{Pair, target_node};
 use super::order::{Participants, participants};
-use super::scale::{Work, carry_out};
+use super::scale::{Work, burst_limited, carry_out};
 use super::snapshot::Snapshot;
 use crate::plan::why;
 use crate::plan::{Chain, Guard, OnFailure, Pace, Phase, Plan, PodNames, Step, Why};
@@ -174,7 +174,7 @@ fn in_place<'s, 'a>(
     let pace = if asks { Pace::InOrder } else { Pace::Bounded };
     let mut step = Step::new(Phase::Update, pace, OnFailure::Skip);
     let mut recreated: BTreeMap<String, PodNames> = BTreeMap::new();
-    let most = snapshot.desired.burst.min(PODS_PER_ROUND);
+    let (burst, mut limited) = (snapshot.desired.burst, PodNames::default());
     for member in chosen {
         let begun = if has_gate(member.pod, IN_PLACE_UPDATE_READY) {
             updater.begin(member.pod, plan)
@@ -182,7 +182,10 @@ fn in_place<'s, 'a>(
             PodUpdate::Recreate(Some(format!("it has no readiness gate {IN_PLACE_UPDATE_READY}")))
         };
         match begun {
-            PodUpdate::InPlace(_) if step.chains.len() >= most => plan.wake(Duration::ZERO),
+            PodUpdate::InPlace(_) if step.chains.len() >= burst => {
+                limited.push(target_node(member.pod).unwrap_or_default())
+            }
+            PodUpdate::InPlace(_) if step.chains.len() >= PODS_PER_ROUND => plan.wake(Duration::ZERO),
             PodUpdate::InPlace(chain) => {
                 let mut chain = told(chain, member.name());
                 chain.guard = asks.then(|| Guard::Budget {
@@ -199,6 +202,10 @@ fn in_place<'s, 'a>(
             // The reason is in the plan.
             PodUpdate::Skip(_) | PodUpdate::Stop(_) => {}
         }
+    }
+    if !limited.is_empty() {
+        // What is written has the rest looked at.
+        plan.because(burst_limited(burst, limited));
     }
     let recreating = recreated.into_iter();
     plan.why

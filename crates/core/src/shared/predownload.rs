@@ -166,6 +166,11 @@ fn job(rollout: &Rollout<'_>, template: &Value, container: &str, image: &str) ->
         .flatten()
         .filter_map(|secret| secret.get("name").and_then(Value::as_str))
         .collect();
+    let annotations = map("/metadata/annotations");
+    let mut sandbox = json!({ "labels": labels });
+    if let (Value::Object(sandbox), false) = (&mut sandbox, annotations.is_empty()) {
+        sandbox.insert("annotations".to_owned(), json!(annotations));
+    }
     let mut spec = json!({
         "image": image,
         "podSelector": not_at(rollout.selector, revision),
@@ -175,7 +180,7 @@ fn job(rollout: &Rollout<'_>, template: &Value, container: &str, image: &str) ->
             "timeoutSeconds": rollout.timeout_seconds.unwrap_or(TIMEOUT_SECONDS),
         },
         "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": TTL_SECONDS},
-        "sandboxConfig": {"labels": labels, "annotations": map("/metadata/annotations")},
+        "sandboxConfig": sandbox,
     });
     if let (Value::Object(spec), false) = (&mut spec, secrets.is_empty()) {
         spec.insert("pullSecrets".to_owned(), json!(secrets));

@@ -12,6 +12,8 @@
 //! | by ordinals | its rank is below the partition |
 //! | `unorderedUpdate` | fewer others than the partition are not updated |
 //! | `RollingUpdate` without any rules | its ordinal is below the number of Pods that the status counts at the current revision |
+//!
+//! It does not begin at another one when the current revision cannot be read: it is not made then, and the set says so.
 
 use std::collections::BTreeMap;
 
@@ -90,33 +92,41 @@ impl<'r, 'a> NewPods<'r, 'a> {
         }
     }
 
-    /// Returns the writes that make the Pod of an ordinal, claims first.
-    pub(super) fn with_ordinal(&mut self, ordinal: i32) -> Chain {
-        let revisions = &self.snapshot.revisions;
+    /// Returns the writes that make the Pod of an ordinal, claims first. Fails with the name of the revision at which it begins when that has no template:
+    /// somebody has put something else in its place.
+    pub(super) fn with_ordinal(&mut self, ordinal: i32) -> Result<Chain, &'r str> {
+        let snapshot = self.snapshot;
+        let revisions = &snapshot.revisions;
         let begins_old = self.begins_old(ordinal) && !revisions.are_same();
         let (revision, kept) = if begins_old {
             (&revisions.current, &mut self.current)
         } else {
             (&revisions.update, &mut self.update)
         };
-        let prototype = kept.get_or_insert_with(|| {
-            // Not from the data of the update revision: that has only the fields which count for its hash.
-            let template = if begins_old {
-                revision.template()
-            } else {
-                self.snapshot.set.spec.template.value()
-            };
-            prototype(self.snapshot, &self.factory, &template, revision.name())
-        });
+        let prototype = match kept {
+            Some(prototype) => prototype,
+            None => {
+                // Not from the data of the update revision: that has only the fields which count for its hash.
+                let template = if begins_old {
+                    revision.template()
+                } else {
+                    snapshot.set.spec.template.value()
+                };
+                if template.is_null() {
+                    return Err(revision.name());
+                }
+                kept.insert(prototype(snapshot, &self.factory, &template, revision.name()))
+            }
+        };
         let identity = Identity {
-            set: &self.snapshot.owner.name,
-            service: &self.snapshot.set.spec.service_name,
+            set: &snapshot.owner.name,
+            service: &snapshot.set.spec.service_name,
             ordinal,
-            tells_index: self.snapshot.env.gates.enabled(Gate::PodIndexLabel),
+            tells_index: snapshot.env.gates.enabled(Gate::PodIndexLabel),
         };
         // The claims are made as the set wants them, not as a controller's own.
         let new = self.factory.pod(prototype, &identity, |_| true);
-        let (set, name) = (&self.snapshot.owner.name, new.name);
+        let (set, name) = (&snapshot.owner.name, new.name);
         let pod = Write::from(new.pod)
             .then(Event::normal(
                 event::SUCCESSFUL_CREATE,
@@ -126,8 +136,8 @@ impl<'r, 'a> NewPods<'r, 'a> {
                 event::FAILED_CREATE,
                 format!("create Pod {name} in StatefulSet {set} failed error"),
             ));
-        let claims = self.snapshot.claims.create_missing(ordinal, false);
-        claims.into_iter().chain([pod]).collect()
+        let claims = snapshot.claims.create_missing(ordinal, false);
+        Ok(claims.into_iter().chain([pod]).collect())
     }
 
     fn begins_old(&mut self, ordinal: i32) -> bool {

@@ -7,8 +7,8 @@
 //! | the Pod | what is done |
 //! |---|---|
 //! | has ended | it is deleted, and made anew when it is gone |
-//! | is missing | it is made with its claims, at once or when an obstacle is gone: a claim that is about to go, or somebody else's Pod of that name |
-//! | is Pending | claims that it lacks are made |
+//! | is missing | it is made with its claims, at once or when an obstacle is gone: a claim that is about to go, somebody else's Pod of that name, or a revision without a template |
+//! | is Pending | claims that it lacks are made; one that is about to go is told |
 //! | is on its way out | it is waited for |
 //! | was about to be deleted, and is wanted again | it comes back |
 //! | does not tell its name by label | it gets the label |
@@ -18,24 +18,21 @@
 //!
 //! A Pod with anything of its `preDelete` hook on it is not deleted but waits in `PreparingDelete`.
 
+mod walk;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kruise_api::names::{event, label};
-use kruise_api::pod::status::PodPhase;
 use kruise_api::resource::Preconditions;
 
-use super::claims::Obstacle;
-use super::counts::ScaleBudget;
-use super::create::NewPods;
-use super::observed::NEW_PODS_PER_ROUND;
-use super::ordinals::pod_name;
 use super::snapshot::{OrdinalPod, Snapshot};
 use crate::plan::why;
 use crate::plan::{Action, Chain, Event, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target, Write};
 use crate::shared::lifecycle::{self, State};
 use crate::shared::pod_change::{Guard, PodChange};
 use crate::shared::pod_update::change_pod;
+use walk::Walk;
 
 /// When a set looks again at what nobody tells it about.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -47,6 +44,8 @@ pub(super) struct Scaled<'r> {
     pub(super) touched: BTreeSet<&'r str>,
     /// The order does not allow any more in this round.
     pub(super) is_over: bool,
+    /// The wanted ordinal that the order waits for.
+    pub(super) waits_for: Option<i32>,
     /// Why a Pod cannot be made, if so.
     pub(super) obstacle: Option<String>,
 }
@@ -61,10 +60,8 @@ pub(super) fn scale<'r>(
     cancel_preparing_delete(snapshot, recreates, &mut scaled, plan);
     tell_names(snapshot, &mut scaled, plan);
     fix_claims(snapshot, plan);
-    scaled.is_over = Replicas::of(snapshot).walk(&mut scaled, plan);
-    if !scaled.is_over {
-        scaled.is_over = condemned(snapshot, &mut scaled, plan);
-    }
+    scaled.waits_for = Walk::of(snapshot).walk(&mut scaled, plan);
+    scaled.is_over = scaled.waits_for.is_some() || condemned(snapshot, &mut scaled, plan);
     scaled
 }
 
@@ -131,191 +128,6 @@ fn fix_claims(snapshot: &Snapshot<'_>, plan: &mut Plan) {
         }
     }
     plan.push(step);
-}
-
-/// What the walk does after a Pod.
-enum Next {
-    /// It goes on to the next one.
-    GoOn,
-    /// It ends; the round goes on.
-    Break,
-    /// It ends, and the round with it.
-    End,
-}
-
-/// The walk over the wanted Pods.
-struct Replicas<'r, 'a> {
-    snapshot: &'r Snapshot<'a>,
-    budget: ScaleBudget,
-    new: NewPods<'r, 'a>,
-    made: usize,
-    creation: Step,
-    others: Step,
-    hooked: PodNames,
-    names_taken: PodNames,
-    terminating_claims: PodNames,
-    stale_claims: PodNames,
-}
-
-impl<'r, 'a> Replicas<'r, 'a> {
-    fn of(snapshot: &'r Snapshot<'a>) -> Self {
-        Self {
-            snapshot,
-            budget: ScaleBudget::new(&snapshot.desired),
-            new: NewPods::of(snapshot),
-            made: 0,
-            creation: Step::new(Phase::Scale, Pace::SlowStart, OnFailure::Skip),
-            others: Step::new(Phase::Scale, Pace::Bounded, OnFailure::Skip),
-            hooked: PodNames::default(),
-            names_taken: PodNames::default(),
-            terminating_claims: PodNames::default(),
-            stale_claims: PodNames::default(),
-        }
-    }
-
-    /// Returns whether the round is over.
-    fn walk(mut self, scaled: &mut Scaled<'r>, plan: &mut Plan) -> bool {
-        let mut is_over = false;
-        let mut seen = 0;
-        for ordinal in self.snapshot.ordinals.iter() {
-            let next = match self.snapshot.replicas.get(&ordinal) {
-                Some(pod) => self.there(pod, scaled),
-                None if seen == NEW_PODS_PER_ROUND => {
-                    plan.wake(if self.made > 0 { Duration::ZERO } else { LOOK_AGAIN });
-                    Next::Break
-                }
-                None => {
-                    seen += 1;
-                    self.missing(ordinal)
-                }
-            };
-            match next {
-                Next::GoOn => continue,
-                Next::Break => {
-                    self.explain_limit(plan);
-                }
-                Next::End => {
-                    is_over = true;
-                    self.explain_order(ordinal, plan);
-                }
-            }
-            break;
-        }
-        self.finish(scaled, plan);
-        is_over
-    }
-
-    fn there(&mut self, pod: &'r OrdinalPod<'a>, scaled: &mut Scaled<'r>) -> Next {
-        if pod.has_ended() {
-            if !pod.is_terminating() {
-                let removal = removal(self.snapshot, pod);
-                self.hooked.extend(removal.held.then_some(pod.name()));
-                self.others.push(removal.chain);
-                scaled.touched.insert(pod.name());
-            }
-            return self.not_available();
-        }
-        if pod.is_terminating() {
-            return self.not_available();
-        }
-        if pod.pod().status.phase == PodPhase::Pending {
-            for write in self.snapshot.claims.create_missing(pod.ordinal, false) {
-                self.others.push(Chain::of(write));
-            }
-        }
-        let matters = self.snapshot.desired.is_ordered || self.budget.is_limited();
-        if matters && !pod.member.is_available() {
-            return self.not_available();
-        }
-        Next::GoOn
-    }
-
-    fn missing(&mut self, ordinal: i32) -> Next {
-        let name = pod_name(&self.snapshot.owner.name, ordinal);
-        if self.snapshot.observed.names_taken.contains(&name) {
-            self.names_taken.push(&name);
-            return self.not_available();
-        }
-        match self.snapshot.claims.obstacle(ordinal) {
-            Some(Obstacle::Terminating(claim)) => self.terminating_claims.push(&claim),
-            Some(Obstacle::Stale(claim)) => self.stale_claims.push(&claim),
-            None => {
-                self.made += 1;
-                let chain = self.new.with_ordinal(ordinal);
-                self.creation.push(chain);
-            }
-        }
-        self.not_available()
-    }
-
-    fn not_available(&mut self) -> Next {
-        if self.snapshot.desired.is_ordered {
-            Next::End
-        } else if self.budget.spend() {
-            Next::Break
-        } else {
-            Next::GoOn
-        }
-    }
-
-    fn explain_limit(&self, plan: &mut Plan) {
-        let missing = self.snapshot.missing() - self.made as i64;
-        if self.budget.is_limited() && missing > 0 {
-            let count = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
-            plan.because(why::Rollout::ScaleUpLimited {
-                missing: count(missing),
-                limit: 0,
-            });
-        }
-    }
-
-    /// What waits for this ordinal.
-    fn explain_order(&self, ordinal: i32, plan: &mut Plan) {
-        let snapshot = self.snapshot;
-        let set = &snapshot.owner.name;
-        let missing = snapshot.ordinals.iter().skip_while(|above| *above <= ordinal);
-        let missing = missing.filter(|above| !snapshot.replicas.contains_key(above));
-        let condemned = snapshot.condemned.keys().rev().copied();
-        let names = missing.take(NEW_PODS_PER_ROUND).chain(condemned);
-        let mut waiting = PodNames::default();
-        names.for_each(|ordinal| waiting.push(&pod_name(set, ordinal)));
-        let outdated = snapshot.replicas.values().any(|pod| !pod.member.is_updated);
-        if !waiting.is_empty() || outdated {
-            plan.because(why::Ordinals::InOrder {
-                pod: pod_name(set, ordinal),
-                state: state_of(snapshot.replicas.get(&ordinal)),
-                waiting,
-            });
-        }
-    }
-
-    fn finish(self, scaled: &mut Scaled<'_>, plan: &mut Plan) {
-        if !self.names_taken.is_empty() {
-            let message = format!("Pods of these names belong to somebody else: {}", self.names_taken);
-            let set = &self.snapshot.owner.name;
-            let text = format!("create Pods in StatefulSet {set} failed error: {message}");
-            plan.events.push(Event::warning(event::FAILED_CREATE, text));
-            plan.because(why::Ordinals::NamesOfOthers { pods: self.names_taken });
-            plan.wake(LOOK_AGAIN);
-            scaled.obstacle = Some(message);
-        }
-        if !self.terminating_claims.is_empty() {
-            scaled.obstacle = Some(format!("claims are being deleted: {}", self.terminating_claims));
-            plan.because(why::Claims::ClaimsTerminating {
-                claims: self.terminating_claims,
-            });
-            plan.wake(LOOK_AGAIN);
-        }
-        if !self.stale_claims.is_empty() {
-            plan.because(why::Claims::ClaimsStale {
-                claims: self.stale_claims,
-            });
-            plan.wake(LOOK_AGAIN);
-        }
-        explain_hooks(self.hooked, plan);
-        plan.push(self.others);
-        plan.push(self.creation);
-    }
 }
 
 /// What a Pod that others wait for is at.

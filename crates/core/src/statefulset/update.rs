@@ -1,6 +1,8 @@
 //! Bringing Pods to another revision, and claims to another size.
 //!
-//! Only with type `RollingUpdate`, and not while it is paused. `OrderedReady` gets here only when all Pods are available.
+//! Only with type `RollingUpdate`, and not while it is paused. With `OrderedReady` only when all Pods are available; otherwise only the Pod that the order waits
+//! for is looked at, and only if it waits itself: for the hook before its update or its deletion, or for the deletion that somebody specified. Nothing else
+//! would ever get it on.
 //!
 //! 1. Unavailable are Pods that are missing, not healthy, not available, in the middle of an update in place, or whose volumes are still growing.
 //! 2. Pods that are specified for deletion go, from the highest ordinal down, whatever the partition says: unavailable ones at once, others as
@@ -23,24 +25,31 @@ use kruise_api::statefulset::RollingUpdate;
 
 use super::claims::Expansion;
 use super::counts::is_rolling;
-use super::scale::removal;
+use super::scale::{Scaled, removal};
 use super::snapshot::{OrdinalPod, Snapshot};
 use crate::plan::why;
 use crate::plan::{Chain, Guard, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Why};
 use crate::shared::advance::PODS_PER_ROUND;
 use crate::shared::inplace::{self, Options};
+use crate::shared::lifecycle::State;
 use crate::shared::pod_update::{PodUpdate, PodUpdater, UpdateTarget, is_in_place};
 use crate::shared::revision;
 
-/// Plans the update. `candidates` are ordinals in their order; `advanced` Pods were just given what they need, `touched` ones were written otherwise.
+/// Plans the update. `candidates` are ordinals in their order; `advanced` Pods were just given what they need, and scaling has touched others.
 /// Returns why it cannot go on, if so.
 pub(super) fn update(
     snapshot: &Snapshot<'_>,
     candidates: &[i32],
     advanced: &BTreeSet<&str>,
-    touched: &BTreeSet<&str>,
+    scaled: &Scaled<'_>,
     plan: &mut Plan,
 ) -> Option<String> {
+    let touched = &scaled.touched;
+    let is_turn = |pod: &&OrdinalPod<'_>| {
+        scaled
+            .waits_for
+            .is_none_or(|ordinal| pod.ordinal == ordinal && waits(pod))
+    };
     let outdated = || snapshot.replicas.values().filter(|pod| !pod.member.is_updated).count() as i32;
     let spec = &snapshot.set.spec;
     if !is_rolling(spec) {
@@ -53,12 +62,14 @@ pub(super) fn update(
         .iter()
         .filter_map(|ordinal| snapshot.replicas.get(ordinal))
         .filter(|pod| !pod.member.is_updated || !snapshot.claims.are_compatible(pod.ordinal))
+        .filter(is_turn)
         .collect();
     let specified: Vec<&OrdinalPod<'_>> = snapshot
         .replicas
         .values()
         .rev()
         .filter(|pod| pod.member.is_specified_delete && !pod.is_terminating() && !touched.contains(pod.name()))
+        .filter(is_turn)
         .collect();
     if candidates.is_empty() && specified.is_empty() {
         return None;
@@ -85,6 +96,11 @@ pub(super) fn update(
     let end = walk.update(&candidates, advanced, taken, plan);
     walk.finish(plan);
     end
+}
+
+/// It waits for a hook, or for somebody's wish to have it deleted.
+fn waits(pod: &OrdinalPod<'_>) -> bool {
+    pod.member.is_specified_delete || matches!(pod.member.state, State::PreparingUpdate | State::PreparingDelete)
 }
 
 /// Which Pods are unavailable, and how many may be.

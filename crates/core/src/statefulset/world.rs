@@ -127,14 +127,31 @@ impl World {
         self.round_of(usize::MAX)
     }
 
-    /// Nodes, storage and the garbage collector do their part.
+    /// Nodes, storage, the garbage collector, and whoever looks after hooks do their part.
     pub(super) fn settle(&mut self) {
         self.cluster.settle();
+        self.let_go();
         let claims: Vec<String> = self.cluster.all(PersistentVolumeClaim::RESOURCE).map(name_of).collect();
         for name in claims {
             self.cluster.edit(PersistentVolumeClaim::RESOURCE, &name, |claim| {
                 let capacity = claim["spec"]["resources"]["requests"].clone();
                 claim["status"] = json!({ "phase": "Bound", "capacity": capacity });
+            });
+        }
+    }
+
+    /// Pods lose what holds them before an update or a deletion, and get it back after an update.
+    fn let_go(&mut self) {
+        for name in self.pod_names() {
+            self.edit_pod(&name, |pod| {
+                let labels = &mut pod["metadata"]["labels"];
+                match labels["lifecycle.apps.kruise.io/state"].as_str() {
+                    Some("PreparingUpdate" | "PreparingDelete") => {
+                        drop(labels.as_object_mut().unwrap().remove("block"))
+                    }
+                    Some("Updated") => labels["block"] = json!("yes"),
+                    _ => {}
+                }
             });
         }
     }

@@ -107,7 +107,7 @@ impl Observer for StatefulSets {
     fn watches(self: &Arc<Self>) -> Watches {
         let this = self.clone();
         let watches = Watches::of(&self.sets)
-            .owned_if(&self.pods, has_changed)
+            .owned_if(&self.pods, super::pods::has_changed)
             .mapped(&self.pods, move |event, enqueue| this.pod_came_or_went(event, enqueue))
             .mapped(&self.claims, claim_changed)
             .owned(&self.revisions);
@@ -259,14 +259,4 @@ fn claim_changed(event: &Event<'_, PersistentVolumeClaim>, enqueue: &Enqueue<'_>
     for (namespace, set) in names {
         enqueue.key(namespace, set);
     }
-}
-
-/// Whether something that we read of a Pod has changed.
-fn has_changed(event: &Event<'_, Pod>) -> bool {
-    let Some((old, new)) = event.old.zip(event.new) else {
-        return true;
-    };
-    let mut before = old.metadata.clone();
-    before.resource_version = new.metadata.resource_version;
-    before != new.metadata || old.spec != new.spec || old.status != new.status
 }

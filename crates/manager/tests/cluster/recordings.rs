@@ -1,4 +1,4 @@
-//! CloneSets and StatefulSets behave as the original did when it was recorded.
+//! CloneSets, StatefulSets and DaemonSets behave as the original did when it was recorded.
 //!
 //! [`replay`] does what the user did in a recording, step by step, and compares what became of the objects. [`takeover`] starts our manager on objects that the
 //! original left behind: CloneSets, StatefulSets and DaemonSets.
@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | names and instance ids of Pods | chance | Pods are told apart by their states; where the user acted on a Pod, we take one in the same state |
 //! | which of several equal Pods goes first | depends on seconds and on names | all Pods of a step are compared as a set |
+//! | hashes of a DaemonSet's revisions | each implementation has its own | [`hashes`] |
 //! | times | | `T` |
 //! | ids of images | belong to a registry | the name of the image |
 //! | what kubelet, scheduler and volume controller write: phases, nodes, their conditions, container statuses | theirs | left out. Only a `Ready` that the controller itself took away counts, as `unready` |
@@ -30,5 +31,6 @@ mod daemon;
 mod differences;
 mod facts;
 mod fixture;
+mod hashes;
 mod replay;
 mod takeover;

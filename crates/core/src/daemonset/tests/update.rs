@@ -280,3 +280,27 @@ fn given_a_history_limit_then_old_revisions_go_that_no_pod_is_at() {
     numbers.sort_unstable();
     assert_eq!(numbers, [4, 6]);
 }
+
+#[test]
+fn given_burst_replicas_then_no_more_pods_are_updated_in_place_at_a_time_and_none_is_no_reason_to_spin() {
+    for (burst, at_a_time, limited) in [(json!(2), 2, 1), (json!(0), 0, 3), (json!("10%"), 1, 2)] {
+        let mut spec = in_place(&json!({ "maxUnavailable": 3 }));
+        let mut world = World::settled(&spec, &NODES);
+        spec["burstReplicas"] = burst.clone();
+        world.edit_spec(&spec);
+        world.image("agent:2");
+        let plan = world.round();
+        let pods: std::collections::BTreeSet<&str> = plan
+            .writes()
+            .map(Action::object)
+            .filter(|object| object.resource == Pod::RESOURCE)
+            .map(|object| object.name.as_str())
+            .collect();
+        assert_eq!(pods.len(), at_a_time, "{burst}");
+        assert_eq!(plan.wake_after, None, "{burst}");
+        let said = nodes_why(&plan);
+        let is_said =
+            |why: &&why::Nodes| matches!(why, why::Nodes::BurstLimited { nodes, .. } if nodes.count() == limited);
+        assert!(said.iter().any(is_said), "{burst}: {said:?}");
+    }
+}

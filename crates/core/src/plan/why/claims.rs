@@ -10,7 +10,7 @@ use super::PodNames;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "reason")]
 pub enum Claims {
-    /// Pods are not created while their claims are being deleted.
+    /// Pods are not created, and do not start, while their claims are being deleted.
     ClaimsTerminating {
         /// The claims.
         claims: PodNames,
@@ -53,10 +53,7 @@ impl fmt::Display for Claims {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ClaimsTerminating { claims } => {
-                write!(
-                    f,
-                    "Pods are not created while their claims are being deleted: {claims}."
-                )
+                write!(f, "Claims that are being deleted, and that Pods wait for: {claims}.")
             }
             Self::ClaimsStale { claims } => {
                 write!(

@@ -24,6 +24,13 @@ pub enum Ordinals {
         /// The names.
         pods: PodNames,
     },
+    /// Pods cannot be created: the revision at which they begin has been replaced by something else.
+    RevisionUnreadable {
+        /// The revision.
+        revision: String,
+        /// The Pods.
+        pods: PodNames,
+    },
     /// Pods are on their way out; until they are gone nothing can take their names.
     Terminating {
         /// The Pods.
@@ -73,6 +80,12 @@ impl fmt::Display for Ordinals {
                 write!(
                     f,
                     "Not created, because Pods of these names belong to somebody else: {pods}."
+                )
+            }
+            Self::RevisionUnreadable { revision, pods } => {
+                write!(
+                    f,
+                    "Not created, because ControllerRevision {revision}, at which they begin, has no Pod template; deleted, it is replaced by that of the update: {pods}."
                 )
             }
             Self::Terminating { pods } => write!(f, "Terminating, and waited for: {pods}."),

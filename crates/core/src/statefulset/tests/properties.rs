@@ -14,6 +14,7 @@ use super::super::plan;
 use super::super::snapshot::{Snapshot, owner_of};
 use super::super::world::World;
 use super::{created, deleted};
+use crate::plan::harness::name_of;
 use crate::plan::{Action, Outcome, Plan};
 
 /// Whoever merges wants to be sure, whoever writes wants to know soon. What failed once is kept beside the sources and tried first.
@@ -37,8 +38,9 @@ fn any_spec() -> impl Strategy<Value = Value> {
     let policy = prop_oneof![Just("ReCreate"), Just("InPlaceIfPossible"), Just("InPlaceOnly")];
     let reserved = prop_oneof![Just(json!([])), Just(json!([0])), Just(json!([1, "3-4"]))];
     let retention = prop_oneof![Just("Retain"), Just("Delete")];
-    (0..6_i32, any::<bool>(), 0..4_i32, amount(), proptest::option::of(amount()), policy, any::<bool>(), any::<bool>(), reserved, (retention, any::<bool>())).prop_map(
-        |(replicas, ordered, partition, unavailable, limit, policy, paused, unordered, reserved, (retention, claims))| {
+    (0..6_i32, any::<bool>(), 0..4_i32, amount(), proptest::option::of(amount()), policy, any::<bool>(), any::<bool>(), reserved, (retention, any::<bool>(), any::<bool>())).prop_map(
+        |(replicas, ordered, partition, unavailable, limit, policy, paused, unordered, reserved, (retention, claims, hooked))| {
+            let hook = json!({ "labelsHandler": { "block": "yes" } });
             let mut rules = json!({ "podUpdatePolicy": policy, "partition": partition, "maxUnavailable": 1, "paused": paused, "unorderedUpdate": null });
             let mut scale = json!({ "maxUnavailable": null });
             if !ordered {
@@ -48,6 +50,8 @@ fn any_spec() -> impl Strategy<Value = Value> {
             }
             json!({
                 "replicas": replicas, "reserveOrdinals": reserved, "scaleStrategy": scale,
+                "lifecycle": if hooked { json!({ "inPlaceUpdate": hook, "preDelete": hook }) } else { json!(null) },
+                "template": { "metadata": { "labels": { "block": "yes" } } },
                 "podManagementPolicy": if ordered { "OrderedReady" } else { "Parallel" },
                 "persistentVolumeClaimRetentionPolicy": { "whenScaled": retention, "whenDeleted": "Retain" },
                 "volumeClaimTemplates": if claims { json!([claim_template("1Gi")]) } else { json!([]) },
@@ -127,6 +131,14 @@ fn pods(world: &World) -> BTreeMap<i32, bool> {
         .collect()
 }
 
+/// Pods that wait for their hook before something: `Update`, `Delete`.
+fn held_before(world: &World, what: &str) -> Vec<i32> {
+    let pods = world.cluster.all(Pod::RESOURCE);
+    let state = format!("Preparing{what}");
+    let held = pods.filter(|pod| pod["metadata"]["labels"]["lifecycle.apps.kruise.io/state"] == *state);
+    ordinals(&held.map(name_of).collect::<Vec<_>>())
+}
+
 fn ordinals(names: &[String]) -> Vec<i32> {
     names.iter().map(|name| of_pod_name(name).unwrap().1).collect()
 }
@@ -157,6 +169,7 @@ fn taken(plan: &Plan) -> Vec<i32> {
 /// One round; whatever it does is allowed.
 fn checked_round(world: &mut World) -> Result<Plan, TestCaseError> {
     let before = pods(world);
+    let held = held_before(world, "Delete");
     let set = read::<StatefulSet>(world.set());
     let wanted = Ordinals::of(&set, world.env.gates);
     let observed = world.observe();
@@ -211,9 +224,10 @@ fn checked_round(world: &mut World) -> Result<Plan, TestCaseError> {
                 "{} goes while others are not available",
                 ordinal
             );
+            // What its hook holds does not hold up others.
             let above = before
                 .keys()
-                .filter(|above| !wanted.contains(**above) && *above > ordinal)
+                .filter(|above| !wanted.contains(**above) && *above > ordinal && !held.contains(above))
                 .count();
             prop_assert_eq!(above, 0, "{} goes before those above", ordinal);
         }
@@ -276,6 +290,11 @@ proptest! {
         checked_run(&mut world)?;
         world.run();
         prop_assert_eq!(world.run(), 0);
+        // Whoever pauses has those wait that are held.
+        if ["Update", "Delete"].into_iter().any(|what| !held_before(&world, what).is_empty()) {
+            world.edit_spec(&json!({ "updateStrategy": { "rollingUpdate": { "paused": false } } }));
+            world.run();
+        }
         if !world.images().iter().any(|(_, image)| image.contains("bad")) && world.set()["spec"]["template"]["spec"]["containers"][0]["image"] != "bad:1" {
             let set = read::<StatefulSet>(world.set());
             let wanted: Vec<i32> = Ordinals::of(&set, world.env.gates).iter().collect();

@@ -1,11 +1,13 @@
 //! Rolling updates.
 
 use kruise_api::gates::Gate;
+use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::kind::Kind as _;
 use kruise_api::pod::Pod;
+use kruise_api::statefulset::v1beta1::StatefulSet;
 use serde_json::{Value, json};
 
-use super::super::fixtures::{Fixture as _, PodBuilder, env, observed, pod, rolling};
+use super::super::fixtures::{Fixture as _, PodBuilder, env, observed, pod, revision, rolling, template};
 use super::super::plan;
 use super::super::world::World;
 use super::{created, deleted, planned, states};
@@ -319,4 +321,170 @@ fn given_a_broken_revision_then_parallel_sets_take_the_fix() {
     world.run();
     assert!(world.images().iter().all(|(_, image)| image == "nginx:3"));
     assert_eq!(created(&world.round()), [""; 0]);
+}
+
+/// A Pod that waits for a hook is not available, so the order waits for it; nobody but the update gets it on.
+#[test]
+fn given_ordered_ready_when_a_hook_has_let_go_then_the_update_of_that_pod_goes_on() {
+    let in_place = json!({ "podUpdatePolicy": "InPlaceIfPossible" });
+    let recreate = json!({ "podUpdatePolicy": "ReCreate" });
+    let hooks = json!({ "inPlaceUpdate": { "labelsHandler": { "block": "yes" } }, "preDelete": { "labelsHandler": { "block": "yes" } } });
+    let found = |rolling_rules: &Value, pods: [PodBuilder; 3]| {
+        let mut spec = rules("OrderedReady", rolling_rules);
+        spec["lifecycle"] = hooks.clone();
+        let plan = planned(&rolling(&spec, &pods));
+        (states(&plan), deleted(&plan))
+    };
+    let pods = |top: PodBuilder| [pod(0).ready(), pod(1).ready(), top.ready()];
+    let updating = (vec![("web-2".to_owned(), "Updating".to_owned())], vec![]);
+    let gone = (vec![], vec!["web-2".to_owned()]);
+    let nothing = (vec![], vec![]);
+    let preparing = || pod(2).state("PreparingUpdate");
+    assert_eq!(found(&in_place, pods(preparing())), updating);
+    assert_eq!(found(&in_place, pods(preparing().label("block", "yes"))), nothing);
+    let leaving = || pod(2).state("PreparingDelete");
+    assert_eq!(found(&recreate, pods(leaving())), gone);
+    assert_eq!(found(&recreate, pods(leaving().label("block", "yes"))), nothing);
+    // What the order waits for comes first.
+    let lower = [pod(0), pod(1).ready(), leaving().ready()];
+    assert_eq!(found(&recreate, lower), nothing);
+    let mut paused = recreate;
+    paused["paused"] = json!(true);
+    assert_eq!(found(&paused, pods(leaving())), nothing);
+}
+
+#[test]
+fn given_ordered_ready_when_the_pod_that_is_waited_for_is_specified_for_deletion_then_it_goes() {
+    let spec = rules("OrderedReady", &json!({}));
+    let broken = || [pod(0).ready(), pod(1).specified_delete(), pod(2).ready()];
+    assert_eq!(deleted(&planned(&observed(&spec, &broken()))), ["web-1"]);
+    assert_eq!(deleted(&planned(&rolling(&spec, &broken()))), ["web-1"]);
+    let other = [pod(0), pod(1).ready().specified_delete(), pod(2).ready()];
+    let plan = planned(&observed(&spec, &other));
+    let waits = why::Ordinals::InOrder {
+        pod: "web-0".to_owned(),
+        state: why::OrdinalState::NotAvailable,
+        waiting: ["web-1"].into_iter().collect(),
+    };
+    assert_eq!(deleted(&plan), [""; 0]);
+    assert!(plan.why.contains(&Why::Ordinals(waits)), "{:?}", plan.why);
+}
+
+#[test]
+fn given_ordered_ready_and_hooks_that_always_let_go_then_every_pod_is_updated_in_place() {
+    let mut spec = rules("OrderedReady", &json!({ "podUpdatePolicy": "InPlaceIfPossible" }));
+    spec["lifecycle"] = json!({ "inPlaceUpdate": { "labelsHandler": { "block": "yes" } } });
+    spec["template"] = template("nginx:1");
+    spec["template"]["metadata"]["labels"]["block"] = json!("yes");
+    let mut world = World::new(&spec);
+    world.run();
+    let uids = |world: &World| -> Vec<Value> {
+        let pods = world.cluster.all(Pod::RESOURCE);
+        pods.map(|pod| pod["metadata"]["uid"].clone()).collect()
+    };
+    let before = uids(&world);
+    world.image("nginx:2");
+    world.run();
+    assert!(
+        world.images().iter().all(|(_, image)| image == "nginx:2"),
+        "{:?}",
+        world.images()
+    );
+    assert_eq!(uids(&world), before);
+    assert_eq!(world.status("updatedAvailableReplicas"), 3);
+}
+
+#[test]
+fn given_a_current_revision_that_somebody_replaced_then_its_missing_pods_say_so_and_others_are_made() {
+    let spec = with_replicas(rules("Parallel", &json!({ "partition": 1 })), 3);
+    let mut seen = rolling(&spec, &[pod(1).ready()]);
+    let replaced = |data: &Value| {
+        let mut revision = revision("web-old", 1, &template("nginx:1"));
+        revision["data"] = data.clone();
+        std::sync::Arc::new(serde_json::from_str(&revision.to_string()).unwrap())
+    };
+    for junk in [json!({ "junk": 1 }), json!({ "spec": { "template": "nginx:1" } })] {
+        seen.revisions[0] = replaced(&junk);
+        let plan = planned(&seen);
+        assert_eq!(created(&plan), ["web-2"], "{junk}");
+        let said = why::Ordinals::RevisionUnreadable {
+            revision: "web-old".to_owned(),
+            pods: ["web-0"].into_iter().collect(),
+        };
+        assert!(plan.why.contains(&Why::Ordinals(said)), "{:?}", plan.why);
+        let told = plan
+            .events
+            .iter()
+            .map(|event| event.message.as_str())
+            .collect::<String>();
+        assert!(told.contains("revision web-old has no Pod template: web-0"), "{told}");
+        let status = plan.status.unwrap();
+        assert!(format!("{status:?}").contains("FailedCreatePod"), "{status:?}");
+    }
+}
+
+#[test]
+fn given_images_to_pull_ahead_then_jobs_come_with_a_rollout_that_is_worth_it_and_go_with_its_end() {
+    let jobs = |world: &World| {
+        world
+            .cluster
+            .all(ImagePullJob::RESOURCE)
+            .cloned()
+            .collect::<Vec<Value>>()
+    };
+    let rolled = |replicas: i32, rolling_rules: Value, annotations: Value| {
+        let mut world = World::new(&with_replicas(rules("Parallel", &rolling_rules), replicas));
+        world.env.gates = world.env.gates.with(Gate::PreDownloadImageForInPlaceUpdate, true);
+        world.env.settings.image_pull_jobs = true;
+        world.cluster.edit(StatefulSet::RESOURCE, "web", |set| {
+            set["metadata"]["annotations"] = annotations
+        });
+        world.run();
+        world.image("nginx:2");
+        for _ in 0..3 {
+            world.round();
+        }
+        world
+    };
+    let in_place = json!({ "podUpdatePolicy": "InPlaceIfPossible" });
+    let tuned = json!({ "apps.kruise.io/image-predownload-parallelism": "4", "apps.kruise.io/image-predownload-timeout-seconds": "60" });
+    let mut world = rolled(4, in_place.clone(), tuned);
+    let made = jobs(&world);
+    assert_eq!(made.len(), 1, "{made:?}");
+    let (revision, spec) = (world.status("updateRevision"), &made[0]["spec"]);
+    let revision = revision.as_str().unwrap();
+    let short = revision.rsplit_once('-').unwrap().1;
+    assert_eq!(made[0]["metadata"]["name"], format!("{revision}-main"));
+    assert_eq!((&spec["image"], &spec["parallelism"]), (&json!("nginx:2"), &json!(4)));
+    assert_eq!(spec["pullPolicy"], json!({ "backoffLimit": 1, "timeoutSeconds": 60 }));
+    let others = json!({ "key": "controller-revision-hash", "operator": "NotIn", "values": [revision, short] });
+    assert_eq!(spec["podSelector"]["matchExpressions"], json!([others]));
+    world.run();
+    assert_eq!(jobs(&world), Vec::<Value>::new());
+    assert!(world.images().iter().all(|(_, image)| image == "nginx:2"));
+    for (replicas, rolling_rules, annotations, expected) in [
+        (3, in_place.clone(), json!({}), 0),
+        (4, json!({ "podUpdatePolicy": "ReCreate" }), json!({}), 0),
+        (
+            4,
+            json!({ "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%" }),
+            json!({}),
+            0,
+        ),
+        (
+            4,
+            json!({ "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%", "partition": 1 }),
+            json!({}),
+            1,
+        ),
+        (
+            4,
+            in_place,
+            json!({ "apps.kruise.io/image-predownload-min-updated-ready-pods": "50%" }),
+            0,
+        ),
+    ] {
+        let world = rolled(replicas, rolling_rules.clone(), annotations);
+        assert_eq!(jobs(&world).len(), expected, "{replicas} {rolling_rules}");
+    }
 }

@@ -5,7 +5,10 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{RECORDINGS, Recorded, Step, kind, steps};
+use super::{
+    facts::text,
+    fixture::{Fates, RECORDINGS, Recorded, Step, kind, steps},
+};
 
 /// States that the original always shows, and we need not, by what comes before and after them.
 struct Between {
@@ -24,7 +27,7 @@ const BETWEEN: [Between; 3] = [
         reason: "a new Pod gets both conditions and its lifecycle state in one write, when it has a node: one write instead of three",
         is: |before, state, next| {
             let conditions = |state: &Value| state["conditions"].as_object().map_or(0, serde_json::Map::len);
-            let is_new = ["PreparingNormal", "Normal"].contains(&phase(state));
+            let is_new = ["", "PreparingNormal", "Normal"].contains(&phase(state));
             is_new && conditions(before) < 2 && conditions(state) > 0 && conditions(next) > 1
         },
     },
@@ -83,6 +86,27 @@ pub(super) fn pod_state(before: &Value, state: &mut Value) {
 pub(super) fn barrier_writes(states: &[Value]) -> Vec<Value> {
     let filled = states.iter().filter(|state| state["data"] != json!({}));
     filled.cloned().collect()
+}
+
+/// A job that pulls images for a DaemonSet names the revision by its hash, too, as Pods do. In the original the hash is empty, so that also Pods at the new
+/// revision have their nodes pull.
+pub(super) fn pull_jobs(recorded: &Fates) -> Fates {
+    let mut jobs = recorded.clone();
+    for state in jobs.values_mut().flatten() {
+        let names = state.pointer("/spec/podSelector/matchExpressions/0/values");
+        let hash = names.and_then(|names| text(&names[0]).rsplit_once('-'));
+        let hash = hash.map(|(_, hash)| json!(hash)).unwrap_or_default();
+        for place in [
+            "/labels/controller.kubernetes.io~1hash",
+            "/spec/podSelector/matchExpressions/0/values/1",
+            "/spec/sandboxConfig/labels/controller.kubernetes.io~1hash",
+        ] {
+            if let Some(empty) = state.pointer_mut(place).filter(|value| **value == "") {
+                *empty = hash.clone();
+            }
+        }
+    }
+    jobs
 }
 
 /// Conditions of sets that only the original has: those that stay for ever after a write met a changed object, which is tried again here.

@@ -11,21 +11,22 @@ use serde_json::{Value, json};
 
 use super::{differences, facts::items};
 
-/// The recordings: a whole life, lifecycle hooks, the order of containers, images that are pulled ahead, and the life of a StatefulSet.
-pub(super) const RECORDINGS: [&str; 5] = [
+/// The recordings: a whole life, lifecycle hooks, the order of containers, images that are pulled ahead, and the lives of a StatefulSet and a DaemonSet.
+pub(super) const RECORDINGS: [&str; 6] = [
     "01-cloneset",
     "02-lifecycle",
     "03-launch-priority",
     "16-pre-download",
     "04-statefulset",
+    "05-daemonset",
 ];
 
 /// What the sets of a recording are.
 pub(super) fn kind(recording: &str) -> &'static str {
-    if recording.ends_with("statefulset") {
-        "StatefulSet"
-    } else {
-        "CloneSet"
+    match recording {
+        "04-statefulset" => "StatefulSet",
+        "05-daemonset" => "DaemonSet",
+        _ => "CloneSet",
     }
 }
 
@@ -148,7 +149,7 @@ impl Recorded {
             ),
             claims: sorted(follow(&mut self.claims, &step.claims, |_, _| {})),
             barriers: sorted(barriers.into_iter().map(|states| differences::barrier_writes(&states))),
-            pull_jobs: step.pull_jobs.clone(),
+            pull_jobs: differences::pull_jobs(&step.pull_jobs),
             env: env.collect(),
         }
     }

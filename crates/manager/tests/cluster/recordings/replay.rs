@@ -30,6 +30,7 @@ use super::{
     differences,
     facts::{Recording, Track, items, object, owner, text},
     fixture::{self, Expected, RECORDINGS, Recorded, Step, sorted, steps},
+    hashes::Hashes,
 };
 
 /// As the original was started for the recordings.
@@ -74,6 +75,7 @@ async fn replay(world: &World, name: &str) {
         recorded: Recorded::new(),
         events: BTreeMap::new(),
         kind: fixture::kind(name),
+        hashes: Hashes::default(),
         namespace,
     };
     for step in steps(name) {
@@ -98,6 +100,7 @@ struct Scenario {
     recorded: Recorded,
     /// Of the sets.
     kind: &'static str,
+    hashes: Hashes,
     /// The events so far: how often each was seen.
     events: BTreeMap<String, i32>,
 }
@@ -118,6 +121,9 @@ impl Scenario {
         }
         let what = format!("{scenario}, {}: {}", step.name, step.what);
         let told = eventually(PATIENCE, &what, || async {
+            if self.kind == "DaemonSet" {
+                self.hashes.learn(self.namespace.api()).await?;
+            }
             self.compare(step, &mark, &expected)?;
             self.compare_objects().await?;
             self.compare_events(step).await
@@ -196,7 +202,7 @@ impl Scenario {
     fn compare(&self, step: &Step, mark: &Mark, expected: &Expected) -> Result<(), NotYet> {
         let seen = self.recording.seen();
         let [pods, claims, barriers, pull_jobs] = &mark.lengths;
-        let changed = since(&seen.pods, pods).into_values();
+        let changed = self.hashes.named(&since(&seen.pods, pods)).into_values();
         let changed = changed.map(|states| fixture::by_writer(differences::pod_writes(&states)));
         same("Pods", &expected.pods, &sorted(changed))?;
         same(
@@ -209,7 +215,8 @@ impl Scenario {
             &expected.barriers,
             &sorted(since(&seen.barriers, barriers).into_values()),
         )?;
-        same("ImagePullJobs", &expected.pull_jobs, &since(&seen.pull_jobs, pull_jobs))?;
+        let jobs = self.hashes.named(&since(&seen.pull_jobs, pull_jobs));
+        same("ImagePullJobs", &expected.pull_jobs, &jobs)?;
         let moments = &seen.moments[mark.moments.saturating_sub(1)..];
         let alive = moments.iter().map(|(_, alive)| *alive);
         let updating = seen.moments[mark.moments..].iter().map(|(updating, _)| *updating);
@@ -246,11 +253,11 @@ impl Scenario {
             let told = object(&told).into_iter().filter(|(_, value)| !value.is_null());
             found[set.name_any()] = told.collect();
         }
-        same("sets", &self.recorded.sets, &found)?;
+        same("sets", &self.recorded.sets, &self.hashes.named(&found))?;
         let revisions: Api<ControllerRevision> = self.namespace.api();
         let mut found = json!({});
         for revision in revisions.list(&ListParams::default()).await?.items {
-            let revision = json!(revision);
+            let revision = self.hashes.named(&json!(revision));
             let metadata = &revision["metadata"];
             let name = text(&metadata["name"]);
             found[name] = json!({
@@ -275,6 +282,7 @@ impl Scenario {
             if self.events.get(&name) != Some(&count) {
                 let event = json!(event);
                 let message = self.recording.seen().without_names(text(&event["message"]));
+                let message = self.hashes.named(&message);
                 texts.push(format!(
                     "{} {} x{count}: {message}",
                     text(&event["type"]),

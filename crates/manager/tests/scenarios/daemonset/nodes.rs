@@ -134,7 +134,13 @@ async fn given_a_pod_that_fails_then_its_node_waits_and_events_tell_it(stage: Ar
 
 async fn given_burst_replicas_then_pods_come_in_rounds(stage: Arc<Stage>) {
     let field = Field::with(stage, 5).await;
-    field.settled(field.agent().set("/spec/burstReplicas", 2)).await;
+    field.stage.create(field.agent().set("/spec/burstReplicas", 0)).await;
+    field.stage.status("agent", json!({"desiredNumberScheduled": 5})).await;
+    let why = field.stage.why("agent", "burstLimited").await;
+    assert_eq!(why["limit"], 0, "{why:#}");
+    assert!(field.stage.pods("agent").await.is_empty());
+    field.stage.patch("agent", json!({"spec": {"burstReplicas": 2}})).await;
+    field.available(5).await;
     field.end().await;
 }
 

@@ -6,7 +6,7 @@ use kruise_testkit::builders::Fixture as _;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::{Scenario, Stage, image, in_place, is_ready, parallel, scenarios, state, to_image, true_since};
+use super::{Scenario, Stage, image, in_place, is_ready, parallel, scenarios, state, to_image, true_since, web};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -17,6 +17,8 @@ pub(super) fn all() -> Vec<Scenario> {
         given_min_ready_seconds_then_availability_lags,
         given_min_ready_seconds_then_the_next_update_waits_for_them,
         given_a_pre_delete_finalizer_then_the_pod_is_out_of_service_until_it_goes,
+        given_ordered_ready_and_an_update_hook_then_pods_go_on_as_it_lets_them,
+        given_ordered_ready_and_a_pre_delete_hook_then_pods_are_replaced_as_it_lets_them,
     ]
 }
 
@@ -92,11 +94,25 @@ async fn given_a_grace_period_then_the_image_follows_it(stage: Arc<Stage>) {
         .until_pod("web-0", "it is in grace", |pod| pod.annotations().contains_key(key))
         .await;
     assert_eq!(image(&held), "nginx:1");
+    let conditions = json!(held.status)["conditions"].clone();
+    let gate = conditions.as_array().unwrap().iter();
+    let mut gate = gate.filter(|condition| condition["type"] == "InPlaceUpdateReady");
+    let gate = gate.next().unwrap();
+    assert_eq!(gate["status"], "False");
     let done = stage
         .until_pod("web-0", "the image has changed", |pod| image(pod) == "nginx:2")
         .await;
     assert!(!done.annotations().contains_key(key));
     stage.status("web", json!({"updatedAvailableReplicas": 1})).await;
+    // The container was not touched before.
+    let status = json!(stage.pods("web").await["web-0"].status);
+    let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let out_of_service = time(&gate["lastTransitionTime"]);
+    let started = time(&status["containerStatuses"][0]["state"]["running"]["startedAt"]);
+    assert!(
+        started.duration_since(out_of_service).as_secs() >= 3,
+        "{out_of_service} {started}"
+    );
 }
 
 async fn given_min_ready_seconds_then_availability_lags(stage: Arc<Stage>) {
@@ -142,5 +158,56 @@ async fn given_a_pre_delete_finalizer_then_the_pod_is_out_of_service_until_it_go
     // So that nothing holds up the end.
     stage
         .patch_pod("web-0", json!({"metadata": {"finalizers": null}}))
+        .await;
+}
+
+/// A Pod that waits for its hook is not available, and with `OrderedReady` everything waits for it.
+async fn given_ordered_ready_and_an_update_hook_then_pods_go_on_as_it_lets_them(stage: Arc<Stage>) {
+    let set = in_place(2)
+        .image("nginx:1")
+        .set("/spec/podManagementPolicy", "OrderedReady")
+        .set("/spec/lifecycle/inPlaceUpdate/labelsHandler", json!({"block": "yes"}))
+        .pod(|pod| pod.label("block", "yes"));
+    let before = stage.settled(set).await;
+    stage.patch("web", to_image("nginx:2")).await;
+    for name in ["web-1", "web-0"] {
+        stage
+            .until_pod(name, "it waits", |pod| state(pod) == "PreparingUpdate")
+            .await;
+        stage.label_pod(name, "block", None).await;
+        stage
+            .until_pod(name, "it is updated", |pod| {
+                state(pod) == "Updated" && image(pod) == "nginx:2"
+            })
+            .await;
+        stage.label_pod(name, "block", Some("yes")).await;
+    }
+    stage.status("web", json!({"updatedAvailableReplicas": 2})).await;
+    let after = stage.pods("web").await;
+    assert!(after.iter().all(|(name, pod)| pod.uid() == before[name].uid()));
+}
+
+async fn given_ordered_ready_and_a_pre_delete_hook_then_pods_are_replaced_as_it_lets_them(stage: Arc<Stage>) {
+    let set = web(2)
+        .image("nginx:1")
+        .set("/spec/lifecycle/preDelete/labelsHandler", json!({"block": "yes"}))
+        .pod(|pod| pod.label("block", "yes"));
+    stage.settled(set).await;
+    stage.patch("web", to_image("nginx:2")).await;
+    for name in ["web-1", "web-0"] {
+        let held = stage
+            .until_pod(name, "it waits", |pod| state(pod) == "PreparingDelete")
+            .await;
+        stage.why("web", "hookWaiting").await;
+        stage.label_pod(name, "block", None).await;
+        stage
+            .until("web", "it is made anew", |pods| {
+                pods.get(name)
+                    .is_some_and(|pod| pod.uid() != held.uid() && image(pod) == "nginx:2")
+            })
+            .await;
+    }
+    stage
+        .status("web", json!({"updatedReplicas": 2, "availableReplicas": 2}))
         .await;
 }
