@@ -29,4 +29,5 @@ pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod statefulset;
 pub mod uniteddeployment;
+pub mod view;
 pub mod workloadspread;
