@@ -1,7 +1,6 @@
 //! The benchmark's report as a reader sees it, in a real browser: Chromium, led by `chromedriver`.
 
 mod browser {
-    mod driver;
     mod picture;
     mod report;
 }

@@ -54,6 +54,22 @@ pub(crate) enum Command {
     /// Look at what SidecarSets do to Pods
     #[command(subcommand)]
     Sidecar(SidecarCommand),
+    /// Open the manager's live page
+    Ui(Ui),
+}
+
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Examples:\n  kubectl kruise ui\n  kubectl kruise ui --port 8088 --no-open")]
+pub(crate) struct Ui {
+    /// Port of this machine; any that is free when not given
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Only tell the address, and do not open a browser
+    #[arg(long)]
+    pub(crate) no_open: bool,
+    /// Namespace in which the manager runs
+    #[arg(long, value_name = "NAMESPACE", default_value = kruise_api::names::object::SYSTEM_NAMESPACE)]
+    pub(crate) manager_namespace: String,
 }
 
 #[derive(Debug, Subcommand)]

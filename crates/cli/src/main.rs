@@ -1,5 +1,5 @@
 //! kubectl-kruise: the kubectl plugin. `kubectl kruise explain cloneset web` says why nothing happens; `get broadcastjob clean-up` shows its nodes; `restart` and `pull` make a
-//! ContainerRecreateRequest or an ImagePullJob and follow it; `sidecar plan` tells what would be injected into a Pod.
+//! ContainerRecreateRequest or an ImagePullJob and follow it; `sidecar plan` tells what would be injected into a Pod; `ui` opens the manager's live page.
 //!
 //! Exit codes: 0 when everything was told or done, 1 after an error or when not all of it could be done, 2 when the command line is wrong, 3 when only part could be told because no
 //! manager could be reached.
@@ -10,13 +10,13 @@ mod connect;
 mod explain;
 mod follow;
 mod manager;
-mod next;
 mod object;
 mod protection;
 mod pull;
 mod restart;
 mod sidecar;
 mod text;
+mod ui;
 
 use args::{Args, Command, SidecarCommand};
 use clap::Parser as _;
@@ -37,6 +37,7 @@ fn main() -> ExitCode {
             Command::Restart(restart) => runtime.block_on(restart::run(&args.connection, restart)),
             Command::Pull(pull) => runtime.block_on(pull::run(&args.connection, pull)),
             Command::Sidecar(SidecarCommand::Plan(plan)) => runtime.block_on(sidecar::plan(&args.connection, plan)),
+            Command::Ui(page) => runtime.block_on(ui::run(&args.connection, page)),
         });
     match done {
         Ok(Completeness::All) => ExitCode::SUCCESS,

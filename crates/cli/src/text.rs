@@ -1,6 +1,6 @@
 //! What is printed. Much of it was written by others, so that no control character gets to the terminal: it could hide or forge what is told.
 
-use crate::next::{reasons, steps};
+use kruise_core::plan::words::{reasons, steps};
 use serde_json::Value;
 use std::fmt::Write as _;
 

@@ -30,4 +30,5 @@ pub mod sidecarset;
 pub mod state_metrics;
 pub mod statefulset;
 pub mod uniteddeployment;
+pub mod view;
 pub mod workloadspread;

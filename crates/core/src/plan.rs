@@ -28,6 +28,7 @@ pub(crate) mod harness;
 mod outcome;
 mod progress;
 pub mod why;
+pub mod words;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! - `/metrics` is Prometheus text, of a registry or of a page that is written when it is asked for.
 //! - `/debug/pprof/` says that there is no Go profiler here.
 //! - `/debug/plan/` says what controllers would do with an object ([`Plans`]), to who is on the same machine.
-//! - Nobody can keep others from being answered: connections are short, and there are never too many.
+//! - Nobody can keep others from being answered: connections are short unless a handler lets one stay, and there are never too many.
 //! - Each address comes from a flag. One that cannot be used is an error that names the flag and the port.
 
 mod checks;
@@ -15,7 +15,7 @@ mod pprof;
 
 pub use checks::{Checks, Latch};
 pub use exposition::router as exposition_router;
-pub use listener::{BindError, Listener};
+pub use listener::{BindError, Listener, Peer, Stay};
 pub use plans::{Explain, NoPlan, Plans, outline, router as plan_router};
 pub use pprof::router as pprof_router;
 

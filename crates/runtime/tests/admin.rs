@@ -1,17 +1,20 @@
 //! The admin endpoints over a real socket.
 
-use axum::Router;
+use axum::{Router, body::Body, extract::ConnectInfo, routing::get as get_route};
+use bytes::Bytes;
+use futures::stream;
 use kruise_runtime::{
-    admin::{Checks, Latch, Listener, Plans, metrics_router, plan_router, pprof_router},
+    admin::{Checks, Latch, Listener, Peer, Plans, metrics_router, plan_router, pprof_router},
     flags::parse_bind,
     metrics,
     shutdown::{CancellationToken, TaskError, Tasks},
 };
 use serde_json::{Value, json};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    sync::{Mutex, mpsc},
     task::JoinHandle,
     time::timeout,
 };
@@ -227,4 +230,41 @@ async fn given_hundreds_of_idle_connections_then_the_next_one_is_served_and_the_
     let mut byte = [0];
     let oldest = timeout(LONG, idle[0].read(&mut byte)).await.expect("closed in time");
     assert_eq!(oldest.unwrap_or(0), 0, "nothing but the end");
+}
+
+#[tokio::test]
+async fn given_a_handler_that_lets_a_connection_stay_then_hundreds_of_others_do_not_end_it() {
+    let (tell, told) = mpsc::channel(1);
+    let told = Arc::new(Mutex::new(Some(told)));
+    let stream = get_route(move |ConnectInfo(peer): ConnectInfo<Peer>| async move {
+        let told = told.lock().await.take().expect("asked once");
+        let state = (told, peer.stay());
+        Body::from_stream(stream::unfold(state, |(mut told, stay)| async move {
+            let bytes: Bytes = told.recv().await?;
+            Some((Ok::<_, Infallible>(bytes), (told, stay)))
+        }))
+    });
+    let served = serve(Router::new().route("/stream", stream)).await;
+    let mut reader = TcpStream::connect(served.address).await.expect("a connection");
+    let request = b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n";
+    reader.write_all(request).await.expect("sent");
+    tell.send("first".into()).await.expect("somebody reads");
+    let mut came = Vec::new();
+    read_until(&mut reader, &mut came, "first").await;
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        idle.push(TcpStream::connect(served.address).await.expect("a connection"));
+    }
+    let mut byte = [0];
+    let ended = timeout(LONG, idle[0].read(&mut byte)).await.expect("closed in time");
+    assert_eq!(ended.unwrap_or(0), 0, "those who may not stay make room");
+    tell.send("second".into()).await.expect("somebody still reads");
+    read_until(&mut reader, &mut came, "second").await;
+}
+
+async fn read_until(stream: &mut TcpStream, came: &mut Vec<u8>, words: &str) {
+    while !String::from_utf8_lossy(came).contains(words) {
+        let read = timeout(LONG, stream.read_buf(came)).await.expect("in time");
+        assert!(read.expect("readable") > 0, "it ends before {words}");
+    }
 }

@@ -7,9 +7,11 @@
 //! - [`faults`] stands between a program under test and the API server and does what networks and servers do on bad days; [`torture`] says how many
 //!   of many bad days a run has.
 //! - [`storage`] gives claims their volumes.
+//! - [`browser`] shows pages as people see them.
 //! - [`sim`] gives Pods a life on simulated nodes; [`builders`], [`eventually`] and [`namespace`] are for the tests themselves.
 
 mod blocking;
+pub mod browser;
 mod calls;
 pub mod cgroup;
 pub mod cluster;

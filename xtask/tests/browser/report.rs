@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kruise_testkit::browser::{Browser, Driver, Screen};
 use serde::Deserialize;
 
-use super::driver::{Browser, Driver, Screen};
 use super::picture::Picture;
 
 /// All plots, every subject, goals that are met, missed and not measured, long names, and text that looks like HTML.

@@ -5,6 +5,8 @@
 pub const MANAGER_USER_AGENT: &str = "kruise-manager";
 /// User agent of the daemon.
 pub const DAEMON_USER_AGENT: &str = "kruise-daemon";
+/// Name of the manager's port with the live page.
+pub const UI_PORT: &str = "ui";
 
 /// Controllers of the manager.
 pub mod controller {

@@ -94,13 +94,23 @@ const FAMILIES: &[Family<CloneSet>] = &[
         "status_current_revision",
         "1; the label is the revision that the last finished update reached.",
         &["revision"],
-        |set, to| to.info("revision", text_of(set.status.as_ref(), |status| &status.current_revision)),
+        |set, to| {
+            to.info(
+                "revision",
+                text_of(set.status.as_ref(), |status| &status.current_revision),
+            )
+        },
     ),
     Family::samples(
         "status_update_revision",
         "1; the label is the revision that the spec asks for.",
         &["revision"],
-        |set, to| to.info("revision", text_of(set.status.as_ref(), |status| &status.update_revision)),
+        |set, to| {
+            to.info(
+                "revision",
+                text_of(set.status.as_ref(), |status| &status.update_revision),
+            )
+        },
     ),
     Family::value(
         "status_observed_generation",

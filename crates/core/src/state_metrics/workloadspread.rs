@@ -38,7 +38,10 @@ const FAMILIES: &[Family<WorkloadSpread>] = &[
         |spread, to| {
             for subset in spread.status.iter().flat_map(|status| &status.subset_statuses) {
                 let (count, name) = (subset.missing_replicas, &subset.name);
-                to.labelled(&[("missingreplicas", &count.to_string()), ("subset", name)], count.into());
+                to.labelled(
+                    &[("missingreplicas", &count.to_string()), ("subset", name)],
+                    count.into(),
+                );
             }
         },
     ),

@@ -2,7 +2,7 @@
 
 mod guarded;
 
-pub(super) use guarded::Peer;
+pub use guarded::{Peer, Stay};
 
 use crate::{flags::Bind, shutdown::CancellationToken};
 use axum::Router;
@@ -51,6 +51,7 @@ pub enum BindError {
 pub struct Listener {
     socket: TcpListener,
     flag: &'static str,
+    most: usize,
 }
 
 impl Listener {
@@ -68,7 +69,17 @@ impl Listener {
                 _ => BindError::Other { flag, address, source },
             }
         })?;
-        Ok(Some(Self { socket, flag }))
+        Ok(Some(Self {
+            socket,
+            flag,
+            most: guarded::MOST,
+        }))
+    }
+
+    /// Returns the same for so many connections at the same time.
+    #[must_use]
+    pub fn for_connections(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 
     /// Returns the address in use; tells the port when the flag asked for any.
@@ -88,7 +99,7 @@ impl Listener {
         };
         let service = router.into_make_service_with_connect_info::<Peer>();
         tokio::select! {
-            result = axum::serve(Guarded::new(self.socket), service).with_graceful_shutdown(stop.cancelled_owned()) => result,
+            result = axum::serve(Guarded::new(self.socket, self.most), service).with_graceful_shutdown(stop.cancelled_owned()) => result,
             () = out_of_patience => Ok(()),
         }
     }

@@ -294,7 +294,10 @@ fn given_an_object_of_any_kind_then_its_page_is_strict_however_little_or_much_it
             api::containerrecreaterequest::v1beta1::ContainerRecreateRequest,
         >(&spec, &status));
         told(lenient::<api::daemonset::v1beta1::DaemonSet>(&spec, &status));
-        told(lenient::<api::ephemeraljob::v1alpha1::EphemeralJob>(&json!({}), &status));
+        told(lenient::<api::ephemeraljob::v1alpha1::EphemeralJob>(
+            &json!({}),
+            &status,
+        ));
         told(lenient::<api::imagelistpulljob::v1beta1::ImageListPullJob>(
             &spec, &status,
         ));

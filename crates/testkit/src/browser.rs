@@ -1,4 +1,4 @@
-//! Just enough of the browsers' remote control protocol: JSON over HTTP on the loopback, with a deadline for every call.
+//! A real browser, Chromium, led by `chromedriver`: just enough of the browsers' remote control protocol, which is JSON over HTTP on the loopback. Every call has a deadline.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
-use kruise_testkit::packages::{self, Install, Program};
-use kruise_testkit::process::wait_until;
-use kruise_testkit::progress::Progress;
-use kruise_testkit::shell;
 use serde_json::{Value, json};
+
+use crate::packages::{self, Install, Program};
+use crate::process::wait_until;
+use crate::progress::Progress;
+use crate::shell;
 
 const PROGRAMS: &[Program] = &[
     Program {
@@ -30,14 +31,14 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The screen that a page is shown on.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Screen {
+pub enum Screen {
     Phone,
     Desk,
 }
 
 /// `chromedriver` with its browsers. All of them are gone when this is.
 #[derive(Debug)]
-pub(super) struct Driver {
+pub struct Driver {
     process: Child,
     guard: Child,
     port: u16,
@@ -45,7 +46,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn start() -> Result<Self> {
+    pub fn start() -> Result<Self> {
         packages::ensure(PROGRAMS, false, Install::Allowed, &Progress::shown())?;
         let home = tempfile::tempdir()?;
         let log = home.path().join("chromedriver.log");
@@ -86,7 +87,12 @@ impl Driver {
     }
 
     /// Opens a file in a new browser.
-    pub(super) fn open(&self, page: &Path, screen: Screen) -> Result<Browser<'_>> {
+    pub fn open(&self, page: &Path, screen: Screen) -> Result<Browser<'_>> {
+        self.visit(&format!("file://{}", page.display()), screen)
+    }
+
+    /// Opens an address in a new browser.
+    pub fn visit(&self, url: &str, screen: Screen) -> Result<Browser<'_>> {
         let profile = tempfile::tempdir_in(self.home.path())?.keep();
         let mut arguments: Vec<String> = [
             "--headless",
@@ -124,7 +130,7 @@ impl Driver {
         )?;
         let session = session["sessionId"].as_str().context("no session")?.to_owned();
         let browser = Browser { driver: self, session };
-        browser.ask("url", &json!({ "url": format!("file://{}", page.display()) }))?;
+        browser.ask("url", &json!({ "url": url }))?;
         Ok(browser)
     }
 
@@ -188,7 +194,7 @@ impl Drop for Driver {
 
 /// One page in one browser.
 #[derive(Debug)]
-pub(super) struct Browser<'a> {
+pub struct Browser<'a> {
     driver: &'a Driver,
     session: String,
 }
@@ -200,25 +206,25 @@ impl Browser<'_> {
     }
 
     /// Runs a script in the page and returns what it returns.
-    pub(super) fn run(&self, script: &str) -> Result<Value> {
+    pub fn run(&self, script: &str) -> Result<Value> {
         self.ask("execute/sync", &json!({ "script": script, "args": [] }))
     }
 
     /// What the browser complained about since the last call.
-    pub(super) fn complaints(&self) -> Result<Vec<Value>> {
+    pub fn complaints(&self) -> Result<Vec<Value>> {
         let all = self.ask("se/log", &json!({ "type": "browser" }))?;
         Ok(all.as_array().cloned().unwrap_or_default())
     }
 
     /// Shows the page as those see it who asked for a dark or a light look.
-    pub(super) fn prefer(&self, look: &str) -> Result<()> {
+    pub fn prefer(&self, look: &str) -> Result<()> {
         let feature = json!({ "name": "prefers-color-scheme", "value": look });
         self.tool("Emulation.setEmulatedMedia", &json!({ "features": [feature] }))
             .map(drop)
     }
 
     /// The whole page as PNG, with what is below the screen's edge.
-    pub(super) fn picture(&self, width: f64, height: f64) -> Result<Vec<u8>> {
+    pub fn picture(&self, width: f64, height: f64) -> Result<Vec<u8>> {
         let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
         let asked = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
         let taken = self.tool("Page.captureScreenshot", &asked)?;

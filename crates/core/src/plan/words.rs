@@ -1,15 +1,15 @@
-//! A manager's plan, in sentences.
+//! A plan in sentences, from its JSON: for the plugin and for the live page.
 //!
 //! The plugin may be older or newer than the manager: what it does not know it shows as it came.
 
-use kruise_core::plan::Why;
+use super::Why;
 use serde_json::Value;
 
 /// Names that are shown of a longer list.
 const SHOWN: usize = 5;
 
-/// What holds the object back.
-pub(crate) fn reasons(plan: &Value) -> Vec<String> {
+/// Returns what holds the object back.
+pub fn reasons(plan: &Value) -> Vec<String> {
     list(&plan["why"])
         .map(|why| match serde_json::from_value::<Why>(why.clone()) {
             Ok(why) => why.to_string(),
@@ -28,8 +28,8 @@ fn unknown(why: &Value) -> String {
     }
 }
 
-/// What is done next, in order.
-pub(crate) fn steps(plan: &Value) -> Vec<String> {
+/// Returns what is done next, in order.
+pub fn steps(plan: &Value) -> Vec<String> {
     let mut sentences = Vec::new();
     for step in list(&plan["actions"]) {
         let chains = list(&step["chains"]);
@@ -81,13 +81,13 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::why;
+    use crate::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target};
     use kruise_api::{
         kind::Kind as _,
         pod::Pod,
         resource::{Preconditions, Subresource},
     };
-    use kruise_core::plan::why;
-    use kruise_core::plan::{Action, Chain, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target};
     use serde_json::json;
     use std::time::Duration;
 
