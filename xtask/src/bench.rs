@@ -13,6 +13,7 @@ mod daemon;
 mod daemonset;
 mod failover;
 mod idle;
+mod injection;
 mod jobs;
 mod load;
 mod machine;
@@ -21,13 +22,17 @@ mod many_nodes;
 mod page;
 mod planning;
 mod platform;
+mod probes;
 mod program;
+mod protection;
 mod reviews;
 mod rollout;
 mod scale;
 mod score;
+mod sidecarset;
 mod start;
 mod statefulset;
+mod topology;
 mod workload;
 
 use std::path::PathBuf;
@@ -57,10 +62,12 @@ enum Scenario {
     Idle,
     /// Pods whose status changes all the time.
     Churn,
-    /// Questions about Pods straight at the webhook.
+    /// Questions about Pods straight at the webhook, also with SidecarSets.
     Admission,
     /// The leader goes in the middle of a rollout.
     Failover,
+    /// Deletions and evictions of Pods among many budgets, and of a namespace with many Pods.
+    Protection,
     /// A Pod on each of many nodes, and many schedules for the same minute.
     Jobs,
     /// The node daemon on real nodes (needs root): pulls, restarts, idling; and a pull job over a thousand simulated nodes.
@@ -75,6 +82,10 @@ enum Scenario {
     Statefulset,
     /// One DaemonSet over many nodes, and updated in place, beside a bare client; and what the heartbeats of nodes cost.
     Daemonset,
+    /// One SidecarSet whose sidecar gets another image in many Pods, beside a bare client; memory of many sets and Pods; and its planner.
+    Sidecarset,
+    /// A Pod under a WorkloadSpread, a UnitedDeployment of ten subsets, and one Secret for many namespaces, beside a bare client.
+    Topology,
     /// Reading every kind, and a Pod as the cache keeps it.
     Decode,
     /// Measure nothing: write what a score file tells as report.html and report.md.
@@ -166,9 +177,28 @@ struct Size {
     between: Duration,
     /// Pods of the StatefulSet, and nodes of the DaemonSet.
     workload_pods: usize,
+    /// PodUnavailableBudgets, evictions against one of them, and Pods of a namespace that is deleted.
+    budgets: usize,
+    evictions: usize,
+    namespace_pods: usize,
+    /// SidecarSets that are for other Pods.
+    other_sets: usize,
+    /// Pods whose sidecar gets another image.
+    sidecar_pods: usize,
+    /// SidecarSets and Pods that take memory.
+    injecting_sets: usize,
+    injected_pods: usize,
     /// Nodes that only say that they are alive, and for how long.
     beating_nodes: usize,
     beating: Duration,
+    /// How often the webhook is asked about a Pod that is spread.
+    admission_pods: usize,
+    /// Pods of each of ten subsets.
+    subset_pods: usize,
+    /// Namespaces that one Secret is for.
+    namespaces: usize,
+    /// How long nothing may be written.
+    rest: Duration,
 }
 
 impl Size {
@@ -177,7 +207,13 @@ impl Size {
         let mut size = if quick { Self::QUICK } else { Self::FULL };
         size.pods = args.pods.unwrap_or(size.pods);
         size.workload_pods = args.pods.unwrap_or(size.workload_pods);
+        size.sidecar_pods = args.pods.unwrap_or(size.sidecar_pods);
         size
+    }
+
+    /// Pods of the largest cluster.
+    fn largest_population(&self) -> usize {
+        self.populations.iter().max().copied().unwrap_or_default()
     }
 
     const FULL: Self = Self {
@@ -197,8 +233,19 @@ impl Size {
         schedules: 1000,
         between: Duration::from_mins(2),
         workload_pods: 1000,
+        budgets: 500,
+        evictions: 500,
+        namespace_pods: 10_000,
+        other_sets: 1000,
+        sidecar_pods: 2000,
+        injecting_sets: 200,
+        injected_pods: 10_000,
         beating_nodes: 5000,
         beating: Duration::from_mins(5),
+        admission_pods: 2000,
+        subset_pods: 200,
+        namespaces: 1000,
+        rest: Duration::from_mins(1),
     };
 
     const QUICK: Self = Self {
@@ -218,8 +265,19 @@ impl Size {
         schedules: 40,
         between: Duration::from_secs(10),
         workload_pods: 60,
+        budgets: 20,
+        evictions: 40,
+        namespace_pods: 300,
+        other_sets: 50,
+        sidecar_pods: 60,
+        injecting_sets: 20,
+        injected_pods: 200,
         beating_nodes: 100,
         beating: Duration::from_secs(20),
+        admission_pods: 200,
+        subset_pods: 4,
+        namespaces: 40,
+        rest: Duration::from_secs(10),
     };
 }
 

@@ -338,7 +338,7 @@ impl up::Args {
             image: None,
             // The first turns on ImagePullJobGate, too.
             set: vec![
-                r"featureGates=PreDownloadImageForInPlaceUpdate=true\,StatefulSetAutoResizePVCGate=true".to_owned(),
+                r"featureGates=PreDownloadImageForInPlaceUpdate=true\,SidecarTerminator=true\,StatefulSetAutoResizePVCGate=true".to_owned(),
             ],
         }
     }

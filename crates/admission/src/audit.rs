@@ -4,6 +4,7 @@
 //! dry runs like any other.
 
 use crate::Request;
+use kruise_api::pod::Pod;
 use prometheus::IntCounterVec;
 use serde::Serialize;
 use std::{
@@ -78,6 +79,8 @@ pub(crate) struct Audit {
     pub(crate) namespaces: IntCounterVec,
     /// Refused deletions of CRDs.
     pub(crate) definitions: IntCounterVec,
+    /// What budgets refused.
+    pub(crate) budgets: IntCounterVec,
 }
 
 impl Audit {
@@ -104,9 +107,20 @@ impl Audit {
             .await;
     }
 
-    /// A budget refused to have a Pod of this workload disturbed.
-    pub(crate) async fn budget_refused(&self, kind: &str, namespace: &str, name: &str, user: &str) {
-        self.write("PodUnavailableBudget", kind, namespace, name, user).await;
+    /// A budget refused to have a Pod disturbed. What counts is its workload.
+    pub(crate) async fn budget_refused(&self, pod: &Pod, user: &str, is_written: bool) {
+        let owner = pod.metadata.controller();
+        let kind = owner.map_or("unknown", |owner| &*owner.kind);
+        let name = owner.map_or(&*pod.metadata.name, |owner| &*owner.name);
+        let namespace = match &*pod.metadata.namespace {
+            "" => "default",
+            namespace => namespace,
+        };
+        let workload = format!("{kind}_{namespace}_{name}");
+        self.budgets.with_label_values(&[workload.as_str(), user]).inc();
+        if is_written {
+            self.write("PodUnavailableBudget", kind, namespace, name, user).await;
+        }
     }
 
     async fn write(&self, event: &'static str, kind: &str, namespace: &str, name: &str, user: &str) {
@@ -149,6 +163,7 @@ mod tests {
                 workloads: workloads.clone(),
                 namespaces: other.clone(),
                 definitions: other.clone(),
+                budgets: other.clone(),
             };
             let text = json!({"namespace": "ns", "name": name, "userInfo": {"username": "someone"}}).to_string();
             audit

@@ -2,17 +2,20 @@
 //! [`kruise_core::podunavailablebudget::ledger`]; this reads and writes.
 //!
 //! - The newest copy of a budget counts: what this process read or wrote last, or the cache. Questions about one budget are answered one after the other.
-//! - A copy may be old. Nobody is refused, and nobody is let go without a place, for what only a copy says: the API server is asked before. A place is written
-//!   with the version of the budget that was looked at, so an old copy cannot give away a place twice; after a conflict everything is read and decided again.
+//! - A copy may be old. Nobody is refused, and nobody is let go without a place, for what only a copy says: the API server is asked before. Those who ask while it
+//!   is read share the next answer. A place is written with the version of the budget that was looked at, so an old copy cannot give away a place twice; after a
+//!   conflict everything is read and decided again.
 //! - Four conflicts in a row, or any other failure to write the place down, are a refusal. A budget that is gone protects nothing.
 
+mod refusals;
+
+use crate::audit::Audit;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kruise_api::{
     gates::{Gate, Gates},
     kind::Kind as _,
-    meta::{Owned as _, PartialObject},
-    names::event,
+    meta::{Object as _, Owned as _, PartialObject},
     pod::Pod,
     podunavailablebudget::v1beta1::PodUnavailableBudget,
     resource::Preconditions,
@@ -25,10 +28,11 @@ use kruise_core::shared::workload::WorkloadRef;
 use kruise_runtime::{
     cache::{Index, Store, Stores},
     error::{Class, Error},
-    events::{Recorder, Regarding},
+    events::Recorder,
     writer::{Patch, Target, Writer},
 };
 use kube::{Api, Client};
+use refusals::{Asker, Refusals};
 use std::{
     collections::HashMap,
     fmt,
@@ -60,7 +64,7 @@ pub struct Budgets(Arc<Inner>);
 struct Inner {
     client: Client,
     writer: Writer,
-    recorder: Recorder,
+    refusals: Refusals,
     gates: Gates,
     stores: OnceLock<Stores>,
     replica_sets: OnceLock<Store<PartialObject>>,
@@ -74,7 +78,10 @@ type Slots = HashMap<(String, String), Arc<Turns<Slot>>>;
 #[derive(Default)]
 struct Slot {
     latest: Option<Arc<PodUnavailableBudget>>,
-    read: Option<Instant>,
+    /// When the question to the API server was sent that was answered last: what is known is no older.
+    since: Option<Instant>,
+    /// The version in which somebody else has changed it, and all before, are of no use.
+    outdated: Option<u64>,
 }
 
 /// Whether a Pod may be disturbed.
@@ -91,7 +98,7 @@ impl Budgets {
         Self(Arc::new(Inner {
             client,
             writer,
-            recorder,
+            refusals: Refusals::new(recorder),
             gates,
             stores: OnceLock::new(),
             replica_sets: OnceLock::new(),
@@ -109,6 +116,11 @@ impl Budgets {
     pub fn know_replica_sets(&self, sets: Store<PartialObject>) {
         // Set once, when the process starts.
         let _ = self.0.replica_sets.set(sets);
+    }
+
+    /// Tells refusals there from now on.
+    pub(crate) fn tell_in(&self, audit: Audit) {
+        self.0.refusals.write_to(audit);
     }
 
     /// Returns the budgets of a namespace, as the cache has them.
@@ -140,7 +152,7 @@ impl Budgets {
         }
         let cached = self.0.stores.get().and_then(Stores::get::<Pod>);
         match cached.and_then(|pods| pods.get(namespace, pod)) {
-            Some(pod) => self.ask_within(FRESH, &pod, operation, false).await,
+            Some(pod) => self.ask_as(Asker::Controller, &pod, operation).await,
             None => Ok(Grant::Yes),
         }
     }
@@ -153,21 +165,15 @@ impl Budgets {
         })
     }
 
-    /// Asks whether a Pod may be disturbed, and writes down that it is.
+    /// Asks on behalf of a user whether a Pod may be disturbed, and writes down that it is.
     ///
     /// # Errors
     /// When the budget cannot be read.
-    pub async fn ask(&self, pod: &Pod, operation: Operation, dry_run: bool) -> Result<Grant, Error> {
-        self.ask_within(Duration::ZERO, pod, operation, dry_run).await
+    pub async fn ask(&self, pod: &Pod, operation: Operation, user: &str, dry_run: bool) -> Result<Grant, Error> {
+        self.ask_as(Asker::User { name: user, dry_run }, pod, operation).await
     }
 
-    async fn ask_within(
-        &self,
-        fresh: Duration,
-        pod: &Pod,
-        operation: Operation,
-        dry_run: bool,
-    ) -> Result<Grant, Error> {
+    async fn ask_as(&self, asker: Asker<'_>, pod: &Pod, operation: Operation) -> Result<Grant, Error> {
         let Some(name) = related::budget_of(&pod.metadata) else {
             return Ok(Grant::Yes);
         };
@@ -181,61 +187,62 @@ impl Budgets {
                 tokio::time::sleep(pause.mul_f64(1.0 + fastrand::f64())).await;
                 pause *= 3;
             }
-            match self.try_once(fresh, pod, name, operation, dry_run, attempt > 0).await? {
+            match self.try_once(asker, pod, name, operation, attempt > 0).await? {
                 Tried::Granted(grant) => {
                     if let Grant::No(_) = grant {
-                        self.tell(pod);
+                        self.0.refusals.tell(pod, asker).await;
                     }
                     return Ok(grant);
                 }
                 Tried::Conflict(conflict) => last = conflict,
             }
         }
-        self.tell(pod);
+        self.0.refusals.tell(pod, asker).await;
         Ok(Grant::No(last.to_string()))
     }
 
     async fn try_once(
         &self,
-        fresh: Duration,
+        asker: Asker<'_>,
         pod: &Pod,
         name: &str,
         operation: Operation,
-        dry_run: bool,
         is_again: bool,
     ) -> Result<Tried, Error> {
         let namespace = &*pod.metadata.namespace;
+        let asked = Instant::now();
         let slot = self.slot(namespace, name);
         // Held while the budget is read and written: of those who ask about one budget each has to see what the one before wrote.
         let mut slot = slot.lock().await;
-        let mut known = if is_again {
-            None
-        } else {
-            self.newest(&slot, namespace, name)
+        let known = self.newest(&slot, namespace, name);
+        // An answer to a question that was sent after this one came in is as good as one of its own.
+        let fresh = match asker {
+            Asker::User { .. } => Duration::ZERO,
+            Asker::Controller => FRESH,
         };
-        let mut is_live = known.is_some() && slot.read.is_some_and(|read| read.elapsed() < fresh);
+        let mut is_live = known.is_some() && slot.since.is_some_and(|since| since + fresh >= asked);
+        let mut known = known.filter(|_| is_live || !is_again);
         loop {
             let budget = if let Some(budget) = known.take() {
                 budget
-            } else if let Some(budget) = self.read(namespace, name).await? {
+            } else if let Some(budget) = self.read(namespace, name, &mut slot).await? {
                 is_live = true;
-                slot.read = Some(Instant::now());
-                slot.latest = Some(budget.clone());
                 budget
             } else {
-                slot.latest = None;
                 return Ok(Tried::Granted(Grant::Yes));
             };
-            let asked = Asked {
+            let question = Asked {
                 operation,
                 now: Timestamp::now(),
                 gates: self.0.gates,
             };
-            match ledger::answer(&budget, pod, &asked) {
+            match ledger::answer(&budget, pod, &question) {
                 Answer::Free(_) | Answer::Refused(_) if !is_live => {}
                 Answer::Free(_) | Answer::Granted => return Ok(Tried::Granted(Grant::Yes)),
                 Answer::Refused(reason) => return Ok(Tried::Granted(Grant::No(reason))),
-                Answer::Take(_) if dry_run => return Ok(Tried::Granted(Grant::Yes)),
+                Answer::Take(_) if matches!(asker, Asker::User { dry_run: true, .. }) => {
+                    return Ok(Tried::Granted(Grant::Yes));
+                }
                 Answer::Take(place) => return Ok(self.write(&budget, &place, &mut slot).await),
             }
         }
@@ -248,6 +255,7 @@ impl Budgets {
         };
         let target = Target::new(PodUnavailableBudget::RESOURCE, namespace, name).status();
         let same = Preconditions::unchanged(budget);
+        let sent = Instant::now();
         match self.0.writer.patch(&target, Patch::Merge(place.patch()), &same).await {
             Ok(written) => {
                 let mut budget = budget.clone();
@@ -255,18 +263,20 @@ impl Budgets {
                 budget.status = Some(place.written(&status));
                 budget.metadata.resource_version = Some(written.resource_version);
                 slot.latest = Some(Arc::new(budget));
-                slot.read = Some(Instant::now());
+                slot.since = Some(sent);
                 Tried::Granted(Grant::Yes)
             }
-            Err(error) if error.class() == Class::Gone => {
-                slot.latest = None;
-                Tried::Granted(Grant::Yes)
-            }
-            Err(error) if error.class() == Class::Conflict => Tried::Conflict(error),
-            // Whether it was written or not, the Pod stays. A place that nobody uses is forgotten after a while.
             Err(error) => {
-                slot.latest = None;
-                Tried::Granted(Grant::No(error.to_string()))
+                *slot = Slot {
+                    outdated: (error.class() == Class::Conflict).then(|| budget.resource_version()),
+                    ..Slot::default()
+                };
+                match error.class() {
+                    Class::Gone => Tried::Granted(Grant::Yes),
+                    Class::Conflict => Tried::Conflict(error),
+                    // Whether it was written or not, the Pod stays. A place that nobody uses is forgotten after a while.
+                    _ => Tried::Granted(Grant::No(error.to_string())),
+                }
             }
         }
     }
@@ -276,11 +286,18 @@ impl Budgets {
         let stores = self.0.stores.get();
         let cached = stores.and_then(Stores::get::<PodUnavailableBudget>);
         let cached = cached.and_then(|budgets| budgets.get(namespace, name));
-        let version = |budget: &Arc<PodUnavailableBudget>| kruise_api::meta::Object::resource_version(&**budget);
-        cached.into_iter().chain(slot.latest.clone()).max_by_key(version)
+        let all = cached.into_iter().chain(slot.latest.clone());
+        let useful = all.filter(|budget| Some(budget.resource_version()) > slot.outdated);
+        useful.max_by_key(|budget| budget.resource_version())
     }
 
-    async fn read(&self, namespace: &str, name: &str) -> Result<Option<Arc<PodUnavailableBudget>>, Error> {
+    async fn read(
+        &self,
+        namespace: &str,
+        name: &str,
+        slot: &mut Slot,
+    ) -> Result<Option<Arc<PodUnavailableBudget>>, Error> {
+        let sent = Instant::now();
         let api: Api<PodUnavailableBudget> = Api::namespaced(self.0.client.clone(), namespace);
         let late = |_| {
             Error::new(
@@ -288,8 +305,13 @@ impl Budgets {
                 format!("PodUnavailableBudget {name} could not be read in time"),
             )
         };
-        let read = timeout(DEADLINE, api.get_opt(name)).await.map_err(late)??;
-        Ok(read.map(Arc::new))
+        let read = timeout(DEADLINE, api.get_opt(name)).await.map_err(late)??.map(Arc::new);
+        *slot = Slot {
+            latest: read.clone(),
+            since: read.as_ref().map(|_| sent),
+            outdated: None,
+        };
+        Ok(read)
     }
 
     fn slot(&self, namespace: &str, name: &str) -> Arc<Turns<Slot>> {
@@ -305,15 +327,6 @@ impl Budgets {
         }
         let key = (namespace.to_owned(), name.to_owned());
         slots.entry(key).or_default().clone()
-    }
-
-    fn tell(&self, pod: &Pod) {
-        let meta = &pod.metadata;
-        let regarding = Regarding::new(Pod::RESOURCE, &meta.namespace, &meta.name, &meta.uid.to_string());
-        let message = "openkruise pub prevents pod deletion";
-        self.0
-            .recorder
-            .warning(&regarding, event::BUDGET_PREVENTS_POD_DELETION, message);
     }
 }
 

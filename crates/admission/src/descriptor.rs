@@ -113,13 +113,18 @@ pub enum Needs {
 impl Needs {
     /// The status code and message of the refusal, when gates are missing.
     pub fn missing(&self, gates: Gates) -> Option<(u16, String)> {
-        let (code, missing) = match self {
-            Self::Nothing => return None,
-            Self::All(needed) => (403, needed.iter().find(|gate| !gates.enabled(**gate))),
-            Self::Any(needed) if needed.iter().any(|gate| gates.enabled(*gate)) => return None,
-            Self::Any(needed) => (400, needed.first()),
-        };
-        missing.map(|gate| (code, format!("feature-gate {gate} is not enabled")))
+        match self {
+            Self::Nothing => None,
+            Self::All(needed) => {
+                let missing = needed.iter().find(|gate| !gates.enabled(**gate))?;
+                Some((403, format!("feature-gate {missing} is not enabled")))
+            }
+            Self::Any(needed) if needed.iter().any(|gate| gates.enabled(*gate)) => None,
+            Self::Any(needed) => {
+                let names: Vec<String> = needed.iter().map(ToString::to_string).collect();
+                Some((400, format!("feature-gate {} is not enabled", names.join(" or "))))
+            }
+        }
     }
 }
 

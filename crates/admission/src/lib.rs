@@ -52,7 +52,7 @@ use kruise_api::{gates::Gates, names::object::SYSTEM_NAMESPACE};
 use kruise_runtime::{cache::Stores, writer::Writer};
 use kube::Client;
 use metrics::Metrics;
-use prometheus::{IntCounterVec, Registry};
+use prometheus::Registry;
 use server::{DrainOptions, Limits, Running, Server, ServingCertificate};
 use std::{fmt, io, sync::Arc, time::Duration};
 use tokio::{
@@ -79,7 +79,6 @@ pub struct Context {
     /// The manager's own.
     pub namespace: Arc<str>,
     audit: Audit,
-    budget_refusals: IntCounterVec,
 }
 
 impl fmt::Debug for Context {
@@ -109,14 +108,21 @@ impl Context {
                 workloads: metrics.protected_workloads.clone(),
                 namespaces: metrics.protected_namespaces.clone(),
                 definitions: metrics.protected_definitions.clone(),
+                budgets: metrics.budget_refusals.clone(),
             },
-            budget_refusals: metrics.budget_refusals.clone(),
         }
     }
 
     /// Writes refused deletions down.
     fn with_audit_log(mut self, log: AuditLog) -> Self {
         self.audit.log = Some(Arc::new(log));
+        self
+    }
+
+    /// Asks these budgets, which tell what they refuse where other refusals are told.
+    fn with_budgets(mut self, budgets: Budgets) -> Self {
+        budgets.tell_in(self.audit.clone());
+        self.budgets = Some(budgets);
         self
     }
 
@@ -212,7 +218,6 @@ impl Admission {
             stores,
             &settings.namespace,
         );
-        context.budgets = budgets;
         context.explanations = explainer.map(|explainer| Explanations {
             explainer,
             host: settings.endpoint(settings.port).host(),
@@ -221,6 +226,9 @@ impl Admission {
         context.spreads = spreads;
         if let Some(log) = audit {
             context = context.with_audit_log(log);
+        }
+        if let Some(budgets) = budgets {
+            context = context.with_budgets(budgets);
         }
         let dispatch = Arc::new(Dispatch::new(descriptor::descriptors(), context, metrics.clone()));
         let certificate = Arc::new(ServingCertificate::default());

@@ -1,10 +1,10 @@
 //! `/validate-pod`: deletions, evictions and updates of Pods, as far as their PodUnavailableBudget allows. What then leaves is noted ([`leaving`]).
 //!
 //! - A Pod that names no budget is let through at once, and so is a change that does not disturb it.
-//! - A deletion or an update is judged by the Pod of the request. An eviction does not bring the Pod along: the cache knows it, and before a Pod is let go as
+//! - A deletion or an update is judged by the Pod of the request, as it was before. An eviction does not bring the Pod along: the cache knows it, and before a Pod is let go as
 //!   one that need not be protected, the API server is asked.
 //! - In a dry run, of the request or of the eviction it asks for, everything is judged and nothing written down.
-//! - A refusal is 403 with the reason `Forbidden`, is counted and written down. What cannot be judged is 400.
+//! - A refusal is 403 with the reason `Forbidden`; [`Budgets`] tells it. What cannot be judged is 400.
 
 mod leaving;
 
@@ -68,12 +68,10 @@ async fn protect(request: &Request<'_>, context: &Context) -> Verdict {
         Ok(None) => return Verdict::allow(),
         Err(reason) => return Verdict::refuse(400, reason),
     };
-    match budgets.ask(&pod, operation, is_dry_run(request)).await {
+    let user = &*request.user_info.username;
+    match budgets.ask(&pod, operation, user, is_dry_run(request)).await {
         Ok(Grant::Yes) => Verdict::allow(),
-        Ok(Grant::No(reason)) => {
-            write_down(&pod, request, context).await;
-            Verdict::refuse(403, reason).because("Forbidden")
-        }
+        Ok(Grant::No(reason)) => Verdict::refuse(403, reason).because("Forbidden"),
         Err(error) => Verdict::refuse(400, error.to_string()),
     }
 }
@@ -88,18 +86,15 @@ fn updated(request: &Request<'_>, budgets: &Budgets) -> Asked {
         return Ok(None);
     }
     let changed: Pod = read(new)?;
-    let Some(budget) = related::budget_of(&changed.metadata) else {
+    if related::budget_of(&changed.metadata).is_none() {
         return Ok(None);
-    };
+    }
     let (before, after): (Value, Value) = (read(old)?, read(new)?);
     let Some(operation) = operation::of_update(&before, &after) else {
         return Ok(None);
     };
-    let mut pod: Pod = read(old)?;
-    if related::budget_of(&pod.metadata) != Some(budget) {
-        // The budget that it belongs to from now on is asked about the Pod as it is.
-        pod.metadata.annotations = changed.metadata.annotations;
-    }
+    // The budget that the Pod belongs to is asked, not one that the change names.
+    let pod: Pod = read(old)?;
     Ok(Some((placed(pod, request), operation)))
 }
 
@@ -204,22 +199,4 @@ fn is_dry_run(request: &Request<'_>) -> bool {
     request.dry_run.unwrap_or_default()
         || options.is_some_and(asks)
         || eviction.and_then(|eviction| eviction.delete_options).is_some_and(asks)
-}
-
-async fn write_down(pod: &Pod, request: &Request<'_>, context: &Context) {
-    let owner = pod.metadata.controller();
-    let kind = owner.map_or("unknown", |owner| &*owner.kind);
-    let name = owner.map_or(&*pod.metadata.name, |owner| &*owner.name);
-    let namespace = if request.namespace.is_empty() {
-        "default"
-    } else {
-        &request.namespace
-    };
-    let user = &*request.user_info.username;
-    let workload = format!("{kind}_{namespace}_{name}");
-    context
-        .budget_refusals
-        .with_label_values(&[workload.as_str(), user])
-        .inc();
-    context.audit.budget_refused(kind, namespace, name, user).await;
 }

@@ -123,7 +123,7 @@ api! {
         latest_revision: String,
         /// Times a revision's name was already taken by another content.
         collision_count: Option<i32>,
-        /// Pods that should have the containers and do not, because nobody answered when they were made.
+        /// Pods that should have the containers and do not.
         pods_without_sidecars: i32,
         /// `PodsWithoutSidecars` names the first of them.
         conditions: Vec<Condition>,

@@ -1,11 +1,13 @@
 //! `kubectl kruise explain pub NAME` and `explain pod NAME`: what a budget has left and who took it, and what stands between a Pod and its deletion.
 //!
-//! Both are told from objects of the API server alone; no manager has to be asked. Gates are taken to be as they are by default.
+//! A Pod is told from objects of the API server alone; gates are taken to be as they are by default. Of a budget the manager is asked as well, as only it knows why
+//! one cannot be counted, and which Pods of it belong to others. Without a manager the rest is told.
 
 use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
     explain::Completeness,
+    manager, next,
     text::{visible, visible_lines},
 };
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -13,12 +15,19 @@ use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::Pod as WholePod, policy::v1::PodDisruptionBudget};
 use kruise_api::{gates::Gates, pod::Pod, podunavailablebudget, podunavailablebudget::v1beta1::PodUnavailableBudget};
 use kruise_core::{
+    plan::PodNames,
     podunavailablebudget::{explain, ledger::Operation, related},
     shared::selector,
 };
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PartialObjectMeta},
+};
 use serde_json::json;
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
 use tokio::time::timeout;
 
 /// What is to be explained.
@@ -37,20 +46,33 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
     let time = connection.request_timeout;
     let told = async {
         match subject {
-            Subject::Budget => budget(&client, &namespace, name).await,
+            Subject::Budget => budget(&client, args, &namespace, name, time).await,
             Subject::Pod => pod(&client, &namespace, name).await,
         }
     };
-    let (summary, sentences) = timeout(time, told)
+    // The manager has as much time again.
+    let Told {
+        summary,
+        sentences,
+        manager,
+    } = timeout(time * 3, told)
         .await
         .map_err(|_| anyhow!("the API server does not answer within {time:?}"))??;
     let kind = match subject {
         Subject::Budget => "PodUnavailableBudget",
         Subject::Pod => "Pod",
     };
+    let (by, problem) = match &manager {
+        None => (None, None),
+        Some(Ok(by)) => (Some(by.clone()), None),
+        Some(Err(error)) => (None, Some(format!("{error:#}"))),
+    };
     let text = match args.output {
         Output::Json => {
-            let all = json!({"kind": kind, "namespace": namespace, "name": name, "summary": summary, "why": sentences});
+            let all = json!({
+                "kind": kind, "namespace": namespace, "name": name, "summary": summary, "why": sentences,
+                "manager": by, "problem": problem,
+            });
             visible_lines(&format!("{all:#}\n"))
         }
         Output::Text => {
@@ -63,6 +85,13 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
             for sentence in &sentences {
                 text.push_str(&format!("  - {}\n", visible(sentence)));
             }
+            if let Some(by) = &by {
+                text.push_str(&format!("\nAsked: {}\n", visible(by)));
+            }
+            if let Some(problem) = &problem {
+                text.push_str("\nThe manager cannot be asked, so this is only what the objects say of themselves.\n");
+                text.push_str(&format!("  {}\n", visible_lines(problem)));
+            }
             text
         }
     };
@@ -73,7 +102,18 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
             io::ErrorKind::BrokenPipe => Ok(()),
             _ => Err(error),
         })?;
-    Ok(Some(Completeness::All))
+    Ok(Some(match manager {
+        Some(Err(_)) => Completeness::WithoutManager,
+        _ => Completeness::All,
+    }))
+}
+
+/// What is told of an object.
+struct Told {
+    summary: String,
+    sentences: Vec<String>,
+    /// The manager that was asked, if one was, or why it did not answer.
+    manager: Option<Result<String>>,
 }
 
 fn read(words: &[String]) -> Result<Option<(Subject, &str)>> {
@@ -101,7 +141,7 @@ fn read(words: &[String]) -> Result<Option<(Subject, &str)>> {
     Ok(Some((subject, name)))
 }
 
-async fn budget(client: &Client, namespace: &str, name: &str) -> Result<(String, Vec<String>)> {
+async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, time: Duration) -> Result<Told> {
     let api: Api<PodUnavailableBudget> = Api::namespaced(client.clone(), namespace);
     let budget = api.get(name).await.map_err(said)?;
     let status = budget.status.clone().unwrap_or_default();
@@ -110,16 +150,22 @@ async fn budget(client: &Client, namespace: &str, name: &str) -> Result<(String,
         status.total_replicas, status.current_available, status.desired_available, status.unavailable_allowed
     );
     let pods: Api<WholePod> = Api::namespaced(client.clone(), namespace);
-    let all = pods.list(&ListParams::default()).await.map_err(said)?;
-    let of_it = |pod: &&WholePod| {
+    let all = pods.list_metadata(&ListParams::default()).await.map_err(said)?;
+    let of_it = |pod: &&PartialObjectMeta<WholePod>| {
         let meta = serde_json::to_value(&pod.metadata).and_then(serde_json::from_value);
         meta.is_ok_and(|meta| related::budget_of(&meta) == Some(name))
     };
-    let covered: Vec<String> = all.items.iter().filter(of_it).map(ResourceExt::name_any).collect();
-    let mut sentences = vec![if covered.is_empty() {
-        "It covers no Pod.".to_owned()
-    } else {
-        format!("It covers {} Pods: {}.", covered.len(), covered.join(", "))
+    let covered: Vec<&str> = all
+        .items
+        .iter()
+        .filter(of_it)
+        .filter_map(|pod| pod.metadata.name.as_deref())
+        .collect();
+    let names: PodNames = covered.iter().copied().collect();
+    let mut sentences = vec![match covered.len() {
+        0 => "It covers no Pod.".to_owned(),
+        1 => format!("It covers 1 Pod: {names}."),
+        count => format!("It covers {count} Pods: {names}."),
     }];
     sentences.extend(explain::places(&budget));
     let generation = budget.metadata.generation.unwrap_or_default();
@@ -129,10 +175,28 @@ async fn budget(client: &Client, namespace: &str, name: &str) -> Result<(String,
             status.observed_generation
         ));
     }
-    Ok((summary, sentences))
+    let about = manager::Subject {
+        info: &podunavailablebudget::KIND,
+        namespace,
+        name,
+        uid: budget.metadata.uid.as_deref().unwrap_or_default(),
+    };
+    let answer = manager::ask(client, args, &about, time).await;
+    let plans = answer.as_ref().ok().and_then(|answer| answer.plans.as_object());
+    sentences.extend(
+        plans
+            .into_iter()
+            .flat_map(|plans| plans.values())
+            .flat_map(next::reasons),
+    );
+    Ok(Told {
+        summary,
+        sentences,
+        manager: Some(answer.map(|answer| answer.by)),
+    })
 }
 
-async fn pod(client: &Client, namespace: &str, name: &str) -> Result<(String, Vec<String>)> {
+async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Told> {
     let api: Api<WholePod> = Api::namespaced(client.clone(), namespace);
     let whole = api.get(name).await.map_err(said)?;
     let pod: Pod = serde_json::to_value(&whole)
@@ -175,7 +239,11 @@ async fn pod(client: &Client, namespace: &str, name: &str) -> Result<(String, Ve
     } else {
         "what stands between it and its deletion"
     };
-    Ok((summary.to_owned(), sentences))
+    Ok(Told {
+        summary: summary.to_owned(),
+        sentences,
+        manager: None,
+    })
 }
 
 fn said(error: kube::Error) -> anyhow::Error {

@@ -3,6 +3,8 @@
 mod cluster {
     mod commands;
     mod explain;
+    mod get;
+    mod protection;
     mod sidecar;
     mod stage;
 }

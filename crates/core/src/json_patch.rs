@@ -1,7 +1,8 @@
 //! JSON Patch (RFC 6902): the way a webhook tells the API server what to change.
 //!
 //! [`diff`] finds the operations that turn one document into another. Lists are compared from both ends, so that an item
-//! put in or taken out anywhere is one operation; what stands between is compared position by position.
+//! put in or taken out anywhere is one operation. Where items were only put in, others stay as they are; else what stands between is compared position by
+//! position.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -65,6 +66,17 @@ fn compare_lists(before: &[Value], after: &[Value], path: &mut String, operation
     let old = before.get(start..before.len() - end).unwrap_or_default();
     let new = after.get(start..after.len() - end).unwrap_or_default();
 
+    if let Some(added) = put_in(old, new) {
+        for (offset, value) in added {
+            within(path, &(start + offset).to_string(), |path| {
+                operations.push(Operation::Add {
+                    path: path.clone(),
+                    value: value.clone(),
+                });
+            });
+        }
+        return;
+    }
     for (offset, (old, new)) in old.iter().zip(new).enumerate() {
         within(path, &(start + offset).to_string(), |path| {
             compare(old, new, path, operations);
@@ -83,6 +95,14 @@ fn compare_lists(before: &[Value], after: &[Value], path: &mut String, operation
             });
         });
     }
+}
+
+/// The items that `new` has more, with their places, when all of `old` is there in its order.
+fn put_in<'a>(old: &[Value], new: &'a [Value]) -> Option<Vec<(usize, &'a Value)>> {
+    let mut rest = old.iter().peekable();
+    let is_added = |(_, value): &(usize, &Value)| rest.next_if(|old| old == value).is_none();
+    let added = new.iter().enumerate().filter(is_added).collect();
+    rest.next().is_none().then_some(added)
 }
 
 /// Calls `visit` with the path of a field or item below `path`.

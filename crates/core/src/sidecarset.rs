@@ -42,7 +42,6 @@ use std::collections::BTreeSet;
 use kruise_api::sidecarset::UpdateStrategyType;
 
 pub use observed::{Observed, PodVersion};
-pub use snapshot::hashes;
 
 use crate::plan::why;
 use crate::plan::{Env, Outcome, Plan, PodNames};
@@ -70,14 +69,8 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     roll(&snapshot, &revisions, &mut plan);
     condition::confirm(&snapshot, &mut plan);
     missing::evict(&snapshot, &missing, &mut plan);
-    let records = snapshot
-        .members
-        .iter()
-        .filter_map(|member| member.records.as_ref().ok());
-    let in_use: BTreeSet<String> = records
-        .filter_map(|records| records.by_set.get(snapshot.name))
-        .map(|record| record.controller_revision.clone())
-        .collect();
+    let records = snapshot.members.iter().filter_map(|member| member.record.as_ref().ok());
+    let in_use: BTreeSet<&str> = records.flatten().map(|record| &*record.controller_revision).collect();
     revisions.truncate(set, in_use, &mut plan);
     plan.status = status::write(&snapshot, &revisions, &missing);
     explain_last(&last(&snapshot), &mut plan);
@@ -135,7 +128,7 @@ fn explain_unreadable(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     let mut pods = PodNames::default();
     let mut first = None;
     for member in &snapshot.members {
-        let problem = member.records.as_ref().err().or(member.states.as_ref().err());
+        let problem = member.record.as_ref().err().or(member.state.as_ref().err());
         if let Some(problem) = problem {
             pods.push(&member.name());
             first.get_or_insert_with(|| problem.clone());

@@ -7,6 +7,7 @@ mod node {
     mod chaos;
     mod images;
     mod jobs;
+    mod probes;
     mod recording;
     mod recreate;
     mod registry;

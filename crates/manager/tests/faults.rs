@@ -5,12 +5,13 @@
 
 #[allow(dead_code, reason = "the other target needs more of it")]
 mod cluster {
+    mod budget_crash;
     mod chart;
     mod controllers;
     mod crash;
     mod distribution_crash;
     mod election;
-    mod ephemeraljob_crash;
+    mod job_crash;
     #[path = "scenario/pod_history.rs"]
     mod pod_history;
     mod probes_crash;

@@ -29,6 +29,8 @@ use serde_json::{Value, json};
 mod node {
     mod daemonset;
     mod jobs;
+    mod persistentpodstate;
+    mod sidecarset;
     mod statefulset;
 }
 #[path = "cluster/scenario/pod_history.rs"]

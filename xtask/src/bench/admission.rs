@@ -75,7 +75,7 @@ pub(super) fn run(arena: &Arena, contender: &Contender, size: &Size, chapter: &m
     Ok(())
 }
 
-fn percentiles(times: &Latencies) -> [(&'static str, f64); 3] {
+pub(super) fn percentiles(times: &Latencies) -> [(&'static str, f64); 3] {
     [("p50", 500), ("p99", 990), ("p999", 999)].map(|(name, share)| (name, milliseconds(times.per_mille(share))))
 }
 

@@ -63,12 +63,13 @@ impl Arena {
 
     /// Starts a contender; returns when it is ready.
     pub(super) fn manager(&self, contender: &Contender) -> Result<Manager> {
-        let mut manager = Manager::start(
-            &contender.program,
-            &self.kubeconfig,
-            Webhooks::Address,
-            contender.flags(),
-        )?;
+        self.manager_with(contender, &[])
+    }
+
+    /// The same, with more flags.
+    pub(super) fn manager_with(&self, contender: &Contender, flags: &[&str]) -> Result<Manager> {
+        let flags = [contender.flags(), flags].concat();
+        let mut manager = Manager::start(&contender.program, &self.kubeconfig, Webhooks::Address, &flags)?;
         manager
             .ready()
             .with_context(|| format!("{} does not start", contender.subject.name()))?;

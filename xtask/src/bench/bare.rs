@@ -20,6 +20,9 @@ use super::workload::{image, pod_spec};
 const AT_ONCE: usize = 64;
 const PATIENCE: Duration = Duration::from_mins(10);
 
+/// Label `app` of the Pods.
+pub(super) const APP: &str = "bare";
+
 /// Pods of a namespace, written one by one.
 pub(super) struct Bare {
     pods: Api<Pod>,
@@ -131,6 +134,28 @@ impl Bare {
         Ok(begin.elapsed())
     }
 
+    /// Gives a sidecar of every Pod another image, in two writes: the change with what is noted about it, and a condition.
+    pub(super) async fn upgrade(&self, sidecar: &str, image: &str) -> Result<Duration> {
+        let begin = Instant::now();
+        let ready = self.until_all(|pod| is_ready(pod) && runs_in(pod, sidecar, image));
+        let write = self.for_all(|name| async move {
+            // As much as the records of a SidecarSet.
+            let note = json!({"example.com/records": "r".repeat(400)});
+            let containers = json!([{"name": sidecar, "image": image}]);
+            let change = json!({"metadata": {"annotations": note}, "spec": {"containers": containers}});
+            let change = Patch::Strategic(change);
+            self.pods.patch(name, &PatchParams::default(), &change).await?;
+            let condition = json!({"type": "example.com/Upgraded", "status": "True", "reason": "Upgraded"});
+            let condition = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+            self.pods
+                .patch_status(name, &PatchParams::default(), &condition)
+                .await?;
+            Ok(())
+        });
+        tokio::try_join!(write, ready)?;
+        Ok(begin.elapsed())
+    }
+
     /// Deletes every Pod and waits until no Pod is left in the namespace; returns how long the requests took.
     pub(super) async fn delete(&self) -> Result<Duration> {
         let begin = Instant::now();
@@ -186,11 +211,11 @@ impl Bare {
             Some(node) => spec["nodeName"] = json!(node),
             None => {}
         }
-        json!({"metadata": {"name": name, "labels": {"app": "bare"}, "ownerReferences": self.owner}, "spec": spec})
+        json!({"metadata": {"name": name, "labels": {"app": APP}, "ownerReferences": self.owner}, "spec": spec})
     }
 
     /// Waits until a condition has held for every Pod.
-    async fn until_all(&self, condition: impl Fn(&Pod) -> bool) -> Result<()> {
+    pub(super) async fn until_all(&self, condition: impl Fn(&Pod) -> bool) -> Result<()> {
         self.for_each(condition, |_| async { Ok(()) }).await
     }
 
@@ -258,9 +283,14 @@ pub(super) fn is_to_run(pod: &Pod, image: &str) -> bool {
 }
 
 pub(super) fn runs(pod: &Pod, image: &str) -> bool {
+    runs_in(pod, "main", image)
+}
+
+/// Whether a container runs an image, if it runs at all.
+pub(super) fn runs_in(pod: &Pod, container: &str, image: &str) -> bool {
     let containers = pod
         .status
         .as_ref()
         .and_then(|status| status.container_statuses.as_ref());
-    containers.is_some_and(|all| all.iter().all(|each| each.name != "main" || each.image == image))
+    containers.is_some_and(|all| all.iter().all(|each| each.name != container || each.image == image))
 }

@@ -11,8 +11,8 @@ use super::arena::{Arena, Contender};
 use super::score::{Chapter, Subject};
 use super::{Args, Scenario, Size};
 use super::{
-    admission, churn, daemon, daemonset, failover, idle, jobs, machine, planning, platform, rollout, scale, start,
-    statefulset,
+    admission, churn, daemon, daemonset, failover, idle, injection, jobs, machine, planning, platform, protection,
+    rollout, scale, sidecarset, start, statefulset, topology,
 };
 use crate::product;
 
@@ -30,6 +30,10 @@ pub(super) fn run(scenario: Scenario, args: &Args, progress: &Progress) -> Resul
         Scenario::Statefulset => {
             in_turn(scenario, args, &mut chapter, progress)?;
             statefulset::plan(&mut chapter)?;
+        }
+        Scenario::Sidecarset => {
+            in_turn(scenario, args, &mut chapter, progress)?;
+            sidecarset::plan(&mut chapter)?;
         }
         _ => in_turn(scenario, args, &mut chapter, progress)?,
     }
@@ -60,9 +64,13 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
                 Scenario::Churn => runtime.block_on(churn::run(&arena, contender, &size, chapter)),
                 Scenario::Statefulset => runtime.block_on(statefulset::run(&arena, contender, &size, chapter)),
                 Scenario::Daemonset => runtime.block_on(daemonset::run(&arena, contender, &size, chapter)),
+                Scenario::Topology => runtime.block_on(topology::run(&arena, contender, &size, chapter)),
                 Scenario::Failover => runtime.block_on(failover::run(&arena, contender, &size, chapter)),
+                Scenario::Protection => runtime.block_on(protection::run(&arena, contender, &size, chapter)),
                 Scenario::Jobs => runtime.block_on(jobs::run(&arena, contender, &size, chapter)),
-                _ => admission::run(&arena, contender, &size, chapter),
+                Scenario::Sidecarset => runtime.block_on(sidecarset::run(&arena, contender, &size, chapter)),
+                _ => admission::run(&arena, contender, &size, chapter)
+                    .and_then(|()| runtime.block_on(injection::run(&arena, contender, &size, chapter))),
             };
             done.with_context(|| format!("{} in round {round}", contender.subject.name()))?;
         }
@@ -77,7 +85,10 @@ fn takes_part(subject: Subject, scenario: Scenario) -> bool {
         Scenario::Rollout,
         Scenario::Statefulset,
         Scenario::Daemonset,
+        Scenario::Sidecarset,
         Scenario::Jobs,
+        Scenario::Protection,
+        Scenario::Topology,
     ];
     subject != Subject::Bare || only_writes.contains(&scenario)
 }
@@ -109,7 +120,14 @@ fn contenders(args: &Args, progress: &Progress) -> Result<Vec<Contender>> {
             });
         }
     }
-    let beside_bare = [Scenario::Cloneset, Scenario::Statefulset, Scenario::Daemonset];
+    let beside_bare = [
+        Scenario::Cloneset,
+        Scenario::Statefulset,
+        Scenario::Daemonset,
+        Scenario::Sidecarset,
+        Scenario::Topology,
+        Scenario::Protection,
+    ];
     let compares_by_itself = args.check || args.scenarios.iter().any(|scenario| beside_bare.contains(scenario));
     if args.bare || compares_by_itself {
         all.push(Contender {

@@ -26,13 +26,13 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
         let mut note = |what: String, value: f64, unit: &str, goal: Option<f64>| {
             chapter.note(contender.subject, what, value, unit, goal.map(Goal::AtMost));
         };
-        let mut crowd = Crowd::new(arena, size).await?;
+        let mut crowd = Crowd::new(arena, size.largest_population()).await?;
         arena.namespace("churn").await?;
         let sets = size.churned.div_ceil(size.replicas);
         let workload = Workload::new(&arena.client, "churn", sets).await?;
         workload.scale_out(size.replicas).await?;
         let alone = sets * size.replicas;
-        let most = size.populations.iter().max().copied().unwrap_or_default();
+        let most = size.largest_population();
         let mut per_event = Vec::new();
         for (population, time) in [(alone, size.churn), (most, size.churn / 5)] {
             if population > alone {

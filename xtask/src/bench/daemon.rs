@@ -1,4 +1,4 @@
-//! The node daemon on three real nodes: how fast it pulls beside direct pulls, how soon it stops a container, what it takes to wait.
+//! The node daemon on three real nodes: how fast it pulls beside direct pulls, how soon it stops a container, what it takes to wait and to probe.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::program::Program;
 use super::score::Chapter;
-use super::{arena, card, many_nodes, platform};
+use super::{arena, card, many_nodes, platform, probes};
 use crate::loopback::{free_ports, get};
 use crate::product;
 
@@ -31,7 +31,7 @@ const WORKERS: usize = 8;
 /// Direct pulls and pulls by the daemon take turns, and take turns in being first: a runtime with more images pulls more slowly.
 const ROUNDS: usize = 4;
 const RESTARTS: usize = 15;
-const PATIENCE: Duration = Duration::from_mins(5);
+pub(super) const PATIENCE: Duration = Duration::from_mins(5);
 
 pub(super) fn run(report: &mut Chapter, progress: &Progress) -> Result<()> {
     node::possible().context("this scenario runs on real nodes")?;
@@ -62,7 +62,7 @@ impl Cluster {
             install: Install::Allowed,
         };
         let kubernetes = cluster.0.up(&wanted, progress)?;
-        for kind in ["nodeimages", "containerrecreaterequests"] {
+        for kind in ["nodeimages", "containerrecreaterequests", "nodepodprobes"] {
             let crd = crate::root().join(format!("config/crds/apps.kruise.io_{kind}.yaml"));
             let mut kubectl = cluster.0.kubectl(&kubernetes);
             shell::run(kubectl.args(["apply", "--server-side", "-f"]).arg(crd))?;
@@ -175,7 +175,9 @@ async fn on_real_nodes(cluster: &Cluster, program: &Path, report: &mut Chapter, 
         "per hour",
         6.0,
     );
-    Ok(())
+    progress.say("Probing for a minute …");
+    let pods: Vec<String> = (0..RESTARTS).map(restarted).collect();
+    probes::run(&client, &runtimes[0], daemon, &pods, report).await
 }
 
 /// A daemon beside its node: the same runtime, watched from here.
@@ -209,7 +211,7 @@ impl Daemon {
     }
 }
 
-fn node_name(node: u8) -> String {
+pub(super) fn node_name(node: u8) -> String {
     format!("node{node}")
 }
 
@@ -293,7 +295,7 @@ async fn restarts(client: &Client, runtime: &Runtime) -> Result<Vec<Duration>> {
     );
     for number in 0..RESTARTS {
         let pod = json!({
-            "metadata": {"name": format!("restart-{number}")},
+            "metadata": {"name": restarted(number)},
             "spec": {"nodeName": node_name(1), "containers": [{"name": "main", "image": "nginx:1.25"}]},
         });
         pods.create(&PostParams::default(), &serde_json::from_value(pod)?)
@@ -301,7 +303,7 @@ async fn restarts(client: &Client, runtime: &Runtime) -> Result<Vec<Duration>> {
     }
     let mut times = Vec::new();
     for number in 0..RESTARTS {
-        let name = format!("restart-{number}");
+        let name = restarted(number);
         let (uid, id) = running(&pods, &name).await?;
         let request = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest",
@@ -327,8 +329,13 @@ async fn restarts(client: &Client, runtime: &Runtime) -> Result<Vec<Duration>> {
     Ok(times)
 }
 
+/// Name of a Pod whose container is restarted once.
+fn restarted(number: usize) -> String {
+    format!("restart-{number}")
+}
+
 /// UID and container of a Pod, once it runs.
-async fn running(pods: &Api<Pod>, name: &str) -> Result<(String, String)> {
+pub(super) async fn running(pods: &Api<Pod>, name: &str) -> Result<(String, String)> {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
         let pod = pods.get(name).await?;

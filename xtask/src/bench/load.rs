@@ -19,6 +19,8 @@ pub(super) struct Target {
     pub(super) port: u16,
     pub(super) tls: Arc<ClientConfig>,
     pub(super) request: Arc<[u8]>,
+    /// Every answer has to be a yes, or a no.
+    is_allowed: bool,
 }
 
 impl Target {
@@ -35,6 +37,7 @@ impl Target {
             port,
             tls: Arc::new(tls),
             request: request(path, body),
+            is_allowed: true,
         })
     }
 
@@ -43,6 +46,14 @@ impl Target {
         Self {
             request: request(path, body),
             ..self.clone()
+        }
+    }
+
+    /// The same question, whose answer has to be no.
+    pub(super) fn refused(self) -> Self {
+        Self {
+            is_allowed: false,
+            ..self
         }
     }
 
@@ -55,6 +66,7 @@ impl Target {
         Ok(Connection {
             stream: StreamOwned::new(session, socket),
             request: self.request.clone(),
+            is_allowed: self.is_allowed,
             answer: Vec::with_capacity(4096),
         })
     }
@@ -73,11 +85,12 @@ fn request(path: &str, body: &str) -> Arc<[u8]> {
 pub(super) struct Connection {
     stream: StreamOwned<ClientConnection, TcpStream>,
     request: Arc<[u8]>,
+    is_allowed: bool,
     answer: Vec<u8>,
 }
 
 impl Connection {
-    /// Sends the request and reads the whole answer, which has to allow it.
+    /// Sends the request and reads the whole answer, which has to be the expected one.
     pub(super) fn ask(&mut self) -> Result<()> {
         self.stream.write_all(&self.request)?;
         self.answer.clear();
@@ -89,8 +102,14 @@ impl Connection {
             }
             self.answer.extend_from_slice(&buffer[..count]);
             if let Some(body) = whole_body(&self.answer)? {
-                if !body.windows(14).any(|text| text == b"\"allowed\":true") {
-                    bail!("refused: {}", String::from_utf8_lossy(&body));
+                let says = |answer: &[u8]| body.windows(answer.len()).any(|text| text == answer);
+                let is_expected = if self.is_allowed {
+                    says(b"\"allowed\":true")
+                } else {
+                    says(b"\"allowed\":false")
+                };
+                if !is_expected {
+                    bail!("not as expected: {}", String::from_utf8_lossy(&body));
                 }
                 return Ok(());
             }

@@ -60,6 +60,9 @@ fn sentence(scenario: &str) -> Option<&'static str> {
         }
         "failover" => "The leader goes in the middle of a rollout: how long until the other manager does its work.",
         "jobs" => "A Pod on each of many nodes, and many schedules for the same minute: how soon, and at what cost.",
+        "protection" => {
+            "Deletions and evictions of Pods among many budgets, and of a namespace with many Pods: how many a second, and at what cost."
+        }
         "daemon" => {
             "The node daemon: images beside direct pulls, how soon containers are stopped, an idle daemon, a pull job over many nodes."
         }

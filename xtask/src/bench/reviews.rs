@@ -4,6 +4,8 @@ use kruise_api::names;
 use serde_json::{Value, json};
 
 pub(super) const POD_PATH: &str = "/mutate-pod";
+pub(super) const POD_DELETION_PATH: &str = "/validate-pod";
+pub(super) const NAMESPACE_DELETION_PATH: &str = "/validate-namespace";
 pub(super) const CLONE_SET_PATH: &str = "/validate-apps-kruise-io-cloneset";
 
 /// What the webhook has to do to a Pod.
@@ -18,6 +20,10 @@ pub(super) enum Work {
 
 /// The creation of a Pod, as the API server asks about it.
 pub(super) fn pod(containers: usize, work: Work) -> String {
+    pod_request(containers, work).to_string()
+}
+
+fn pod_request(containers: usize, work: Work) -> Value {
     let container = |number: usize| {
         json!({
             "name": format!("c{number}"), "image": format!("registry.example/c{number}:1.25"), "imagePullPolicy": "IfNotPresent",
@@ -42,7 +48,7 @@ pub(super) fn pod(containers: usize, work: Work) -> String {
         }]);
     }
     let containers: Vec<Value> = (0..containers).map(container).collect();
-    review(
+    request(
         &["", "v1", "Pod", "pods"],
         &json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
@@ -76,7 +82,42 @@ pub(super) fn clone_set(number: u32) -> String {
     )
 }
 
-fn review([group, version, kind, plural]: &[&str; 4], object: &Value) -> String {
+/// The deletion of a Pod that is available, in a dry run; a budget covers it, or none does.
+pub(super) fn pod_deletion(namespace: &str, budget: Option<&str>) -> String {
+    let mut request = pod_request(2, Work::Nothing);
+    let pod = &mut request["request"]["object"];
+    let annotations = budget
+        .map(|name| json!({(names::annotation::RELATED_BUDGET): name, (names::annotation::RELATED_BUDGET_OLD): name}));
+    pod["metadata"]["namespace"] = json!(namespace);
+    pod["metadata"]["annotations"] = json!(annotations);
+    pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    request["request"]["namespace"] = json!(namespace);
+    deletion(request, true)
+}
+
+/// The deletion of a namespace that is protected as long as something is in it.
+pub(super) fn namespace_deletion(name: &str) -> String {
+    let labels = json!({(names::label::DELETE_PROTECTION): names::label::DELETE_PROTECTION_CASCADING});
+    let metadata = json!({"name": name, "labels": labels});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+    deletion(request(&["", "v1", "Namespace", "namespaces"], &namespace), false)
+}
+
+/// What creates an object, as what deletes it.
+fn deletion(mut review: Value, dry_run: bool) -> String {
+    let request = &mut review["request"];
+    request["operation"] = json!("DELETE");
+    request["dryRun"] = json!(dry_run);
+    request["oldObject"] = request["object"].take();
+    request["options"] = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    review.to_string()
+}
+
+fn review(kind: &[&str; 4], object: &Value) -> String {
+    request(kind, object).to_string()
+}
+
+fn request([group, version, kind, plural]: &[&str; 4], object: &Value) -> Value {
     let kind = json!({"group": group, "version": version, "kind": kind});
     let resource = json!({"group": group, "version": version, "resource": plural});
     json!({
@@ -90,5 +131,4 @@ fn review([group, version, kind, plural]: &[&str; 4], object: &Value) -> String 
             "object": object,
         },
     })
-    .to_string()
 }

@@ -32,7 +32,7 @@ pub(super) async fn run(
     let filling = arena.manager(ours)?;
     // Something to work on.
     Workload::new(&arena.client, "start", 1).await?;
-    let mut crowd = Crowd::new(arena, size).await?;
+    let mut crowd = Crowd::new(arena, size.largest_population()).await?;
     drop(filling);
     for pods in size.populations {
         if *pods > 0 {
@@ -125,9 +125,8 @@ pub(super) struct Crowd<'a> {
 }
 
 impl<'a> Crowd<'a> {
-    /// Nodes for the largest population; no Pod yet.
-    pub(super) async fn new(arena: &'a Arena, size: &Size) -> Result<Self> {
-        let most = size.populations.iter().max().copied().unwrap_or_default();
+    /// Nodes for so many Pods; no Pod yet.
+    pub(super) async fn new(arena: &'a Arena, most: usize) -> Result<Self> {
         Ok(Self {
             arena,
             nodes: arena.nodes_for(most).await?,

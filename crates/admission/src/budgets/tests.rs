@@ -1,6 +1,6 @@
 use super::*;
+use crate::audit::AuditLog;
 use http::{Method, Request, Response};
-use kruise_api::meta::Object as _;
 use kruise_runtime::{
     cache::{Change, Kind},
     events,
@@ -8,7 +8,7 @@ use kruise_runtime::{
     writer::{WriterMetrics, WriterOptions},
 };
 use kube::client::Body;
-use prometheus::Registry;
+use prometheus::{IntCounterVec, Opts, Registry};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 
@@ -20,10 +20,13 @@ struct Server {
     reads: u32,
     writes: u32,
     is_gone: bool,
+    is_exhausted: bool,
 }
 
-fn budget(version: u64) -> Value {
-    let status = json!({"unavailableAllowed": 1, "currentAvailable": 3, "desiredAvailable": 2, "totalReplicas": 3});
+fn budget(version: u64, is_exhausted: bool) -> Value {
+    let allowed = i32::from(!is_exhausted);
+    let status =
+        json!({"unavailableAllowed": allowed, "currentAvailable": 3, "desiredAvailable": 2, "totalReplicas": 3});
     json!({
         "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget",
         "metadata": {"name": "web", "namespace": "ns", "uid": "b", "resourceVersion": version.to_string()},
@@ -45,7 +48,7 @@ fn answer(server: &Mutex<Server>, method: &Method) -> (u16, Value) {
         if server.is_gone {
             return failure(404, "NotFound");
         }
-        return (200, budget(server.version));
+        return (200, budget(server.version, server.is_exhausted));
     }
     server.writes += 1;
     if server.is_gone {
@@ -57,7 +60,9 @@ fn answer(server: &Mutex<Server>, method: &Method) -> (u16, Value) {
         return failure(409, "Conflict");
     }
     server.version += 1;
-    (200, budget(server.version))
+    // The only place.
+    server.is_exhausted = true;
+    (200, budget(server.version, server.is_exhausted))
 }
 
 /// Budgets of this server, with what the cache knows of the one: nothing, or this version.
@@ -85,10 +90,13 @@ fn budgets(server: &Arc<Mutex<Server>>, cached: Option<u64>) -> Budgets {
     let store: Store<PodUnavailableBudget> = Store::new(Kind::of().index(&BUDGETS_BY_NAMESPACE));
     store.feed(Change::ListBegins);
     if let Some(version) = cached {
-        store.feed(Change::Listed(serde_json::from_value(budget(version)).unwrap()));
+        store.feed(Change::Listed(serde_json::from_value(budget(version, false)).unwrap()));
     }
     store.feed(Change::ListEnds);
     stores.insert(store);
+    let pods: Store<Pod> = Store::new(Kind::of());
+    pods.feed(Change::Applied(pod()));
+    stores.insert(pods);
     budgets.read_from(stores);
     budgets
 }
@@ -115,7 +123,7 @@ async fn given_four_conflicts_in_a_row_then_the_answer_is_no_and_with_fewer_a_pl
     for (conflicts, granted) in [(0, true), (1, true), (3, true), (4, false)] {
         let server = changed_by_others(conflicts);
         let grant = budgets(&server, Some(5))
-            .ask(&pod(), Operation::Delete, false)
+            .ask(&pod(), Operation::Delete, "someone", false)
             .await
             .unwrap();
         assert_eq!(grant == Grant::Yes, granted, "{conflicts}: {grant:?}");
@@ -133,7 +141,10 @@ async fn given_four_conflicts_in_a_row_then_the_answer_is_no_and_with_fewer_a_pl
 async fn given_what_was_written_a_moment_ago_then_the_next_write_names_that_version_without_a_read() {
     let server = changed_by_others(0);
     let budgets = budgets(&server, Some(5));
-    assert_eq!(budgets.ask(&pod(), Operation::Delete, false).await.unwrap(), Grant::Yes);
+    assert_eq!(
+        budgets.ask(&pod(), Operation::Delete, "someone", false).await.unwrap(),
+        Grant::Yes
+    );
     let slot = budgets.slot("ns", "web");
     let latest = slot.lock().await.latest.clone().unwrap();
     assert_eq!(
@@ -144,7 +155,10 @@ async fn given_what_was_written_a_moment_ago_then_the_next_write_names_that_vers
         (6, 0)
     );
     // The place is this Pod's already: nobody has to be asked.
-    assert_eq!(budgets.ask(&pod(), Operation::Delete, false).await.unwrap(), Grant::Yes);
+    assert_eq!(
+        budgets.ask(&pod(), Operation::Delete, "someone", false).await.unwrap(),
+        Grant::Yes
+    );
     let server = server.lock().unwrap();
     assert_eq!((server.reads, server.writes), (0, 1));
 }
@@ -155,7 +169,7 @@ async fn given_a_budget_that_is_gone_then_the_pod_may_go_whatever_the_cache_says
         let server = changed_by_others(0);
         server.lock().unwrap().is_gone = true;
         let grant = budgets(&server, cached)
-            .ask(&pod(), Operation::Evict, false)
+            .ask(&pod(), Operation::Evict, "someone", false)
             .await
             .unwrap();
         assert_eq!(grant, Grant::Yes);
@@ -186,4 +200,74 @@ async fn given_budgets_of_two_namespaces_then_each_finds_its_own() {
         WorkloadRef::new("apps/v1", "Deployment", "web")
     );
     assert_eq!(budgets.workload_of("other", owner.clone()), owner);
+}
+
+#[tokio::test]
+async fn given_many_who_ask_at_once_then_they_share_the_answers_of_the_api_server() {
+    let server = changed_by_others(0);
+    server.lock().unwrap().is_exhausted = true;
+    let budgets = budgets(&server, None);
+    let pod = pod();
+    let asked = (0..100).map(|_| budgets.ask(&pod, Operation::Evict, "someone", false));
+    for grant in futures::future::join_all(asked).await {
+        assert!(matches!(grant.unwrap(), Grant::No(_)));
+    }
+    let reads = server.lock().unwrap().reads;
+    assert!(
+        reads <= 2,
+        "{reads}: the first, and one that was sent when all had asked"
+    );
+    // Who asks later wants to know what is true then.
+    let later = budgets.ask(&pod, Operation::Evict, "someone", false).await.unwrap();
+    assert!(matches!(later, Grant::No(_)));
+    assert_eq!(server.lock().unwrap().reads, reads + 1);
+}
+
+#[tokio::test]
+async fn given_a_conflict_then_nobody_uses_that_version_again() {
+    let server = changed_by_others(1);
+    let budgets = budgets(&server, Some(5));
+    let pods = ["a", "b", "c"].map(|name| {
+        let mut pod = pod();
+        pod.metadata.name = name.into();
+        pod
+    });
+    let asked = pods
+        .iter()
+        .map(|pod| budgets.ask(pod, Operation::Delete, "someone", false));
+    for grant in futures::future::join_all(asked).await {
+        grant.unwrap();
+    }
+    let server = server.lock().unwrap();
+    assert_eq!(server.writes, 2, "one that had an old version, and the only place");
+}
+
+#[tokio::test]
+async fn given_a_controller_that_asks_again_and_again_then_each_refusal_counts_and_one_line_is_written() {
+    let server = changed_by_others(0);
+    server.lock().unwrap().is_exhausted = true;
+    let budgets = budgets(&server, Some(5));
+    let counter = || IntCounterVec::new(Opts::new("a", "b"), &["kind_namespace_name", "username"]).unwrap();
+    let (refused, folder) = (counter(), tempfile::tempdir().unwrap());
+    budgets.tell_in(Audit {
+        log: Some(Arc::new(AuditLog::open(folder.path()).unwrap())),
+        workloads: counter(),
+        namespaces: counter(),
+        definitions: counter(),
+        budgets: refused.clone(),
+    });
+    for _ in 0..3 {
+        let grant = budgets.ask_for("ns", "a", Operation::Delete).await.unwrap();
+        assert!(matches!(grant, Grant::No(_)));
+    }
+    let asked = budgets.ask(&pod(), Operation::Delete, "someone", true).await.unwrap();
+    assert!(matches!(asked, Grant::No(_)));
+    let counted = |user| refused.with_label_values(&["unknown_ns_a", user]).get();
+    assert_eq!((counted("kruise-manager"), counted("someone")), (3, 1));
+    let text = std::fs::read_to_string(folder.path().join("protection.log")).unwrap();
+    let users: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["UserAgent"].clone())
+        .collect();
+    assert_eq!(users, ["kruise-manager", "someone"]);
 }

@@ -288,8 +288,24 @@ fn given_missing_gates_then_the_refusal_names_the_gate() {
     assert_eq!(one.missing(gates), None);
     assert_eq!(
         one.missing(off(Gate::PodUnavailableBudgetDeleteGate)),
-        refused(400, "PodUnavailableBudgetDeleteGate")
+        refused(400, "PodUnavailableBudgetDeleteGate or PodUnavailableBudgetUpdateGate")
     );
+}
+
+#[test]
+fn given_a_gate_off_then_objects_of_its_kind_are_refused() {
+    for (plural, gate) in [
+        ("podprobemarkers", Gate::PodProbeMarkerGate),
+        ("podprobemarkers", Gate::KruiseDaemon),
+        ("workloadspreads", Gate::WorkloadSpread),
+    ] {
+        let mut all = descriptors();
+        let kind = all.find(|kind| kind.resource.plural() == plural).unwrap();
+        assert_eq!(kind.gates.missing(Gates::default()), None, "{plural}");
+        let refusal = Some((403, format!("feature-gate {gate} is not enabled")));
+        let gates = Gates::default().with(gate, false);
+        assert_eq!(kind.gates.missing(gates), refusal, "{plural}");
+    }
 }
 
 #[test]

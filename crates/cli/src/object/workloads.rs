@@ -257,9 +257,18 @@ mod tests {
     fn given_a_daemonset_that_holds_its_update_back_then_it_says_by_what() {
         let status = json!({"desiredNumberScheduled": 3, "currentNumberScheduled": 3, "updatedNumberScheduled": 1, "numberReady": 3});
         for (strategy, expected) in [
-            (json!({"type": "OnDelete"}), "2 Pods are not updated; type OnDelete updates them when they are deleted."),
-            (json!({"rollingUpdate": {"paused": true}}), "2 Pods are not updated; the rollout is paused."),
-            (json!({"rollingUpdate": {"partition": 2}}), "2 Pods are not updated; the partition keeps them."),
+            (
+                json!({"type": "OnDelete"}),
+                "2 Pods are not updated; type OnDelete updates them when they are deleted.",
+            ),
+            (
+                json!({"rollingUpdate": {"paused": true}}),
+                "2 Pods are not updated; the rollout is paused.",
+            ),
+            (
+                json!({"rollingUpdate": {"partition": 2}}),
+                "2 Pods are not updated; the partition keeps them.",
+            ),
             (json!({"rollingUpdate": {"partition": 1}}), "2 Pods are not updated."),
         ] {
             let set = json!({"spec": {"updateStrategy": strategy}, "status": status});

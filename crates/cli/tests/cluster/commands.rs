@@ -32,7 +32,7 @@ async fn answer<K: WholeKind + Clone + Debug>(api: &Api<K>, name: &str, status: 
     api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-fn expect(output: &Output, code: i32, lines: &[&str]) {
+pub(super) fn expect(output: &Output, code: i32, lines: &[&str]) {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
@@ -50,7 +50,7 @@ fn expect(output: &Output, code: i32, lines: &[&str]) {
 #[test]
 fn given_a_pod_then_restart_makes_a_request_and_follows_it_to_its_end() {
     run_test(Duration::from_mins(2), async {
-        let stage = Stage::with_kind("restart", "containerrecreaterequests").await;
+        let stage = Stage::with_kind("restart", "containerrecreaterequests.apps.kruise.io").await;
         let web = pod("web").image("nginx").container("side", "busybox").build();
         stage
             .namespace
@@ -100,7 +100,7 @@ fn given_a_pod_then_restart_makes_a_request_and_follows_it_to_its_end() {
 #[test]
 fn given_nodes_then_pull_makes_a_job_and_names_those_that_failed() {
     run_test(Duration::from_mins(2), async {
-        let stage = Stage::with_kind("pull", "imagepulljobs").await;
+        let stage = Stage::with_kind("pull", "imagepulljobs.apps.kruise.io").await;
         let jobs: Api<ImagePullJob> = stage.namespace.api();
         let played = async {
             let job = made(&jobs).await;

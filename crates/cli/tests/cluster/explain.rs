@@ -29,7 +29,7 @@ fn texts(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-fn expect(output: &Output, code: i32, parts: &[&str]) {
+pub(super) fn expect(output: &Output, code: i32, parts: &[&str]) {
     let (status, stdout, stderr) = texts(output);
     assert_eq!(status, Some(code), "{stdout}{stderr}");
     for part in parts {

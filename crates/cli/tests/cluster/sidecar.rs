@@ -24,7 +24,7 @@ fn text(output: &Output, code: i32) -> String {
 #[test]
 fn given_a_file_or_a_pod_then_it_is_told_which_sets_apply_and_why_others_do_not() {
     run_test(Duration::from_mins(2), async {
-        let stage = Stage::with_kind("sidecar", "sidecarsets").await;
+        let stage = Stage::with_kind("sidecar", "sidecarsets.apps.kruise.io").await;
         let space = stage.namespace.name();
         let sets: Api<SidecarSet> = Api::all(stage.client.clone());
         let named = |ending: &str| format!("{space}-{ending}");

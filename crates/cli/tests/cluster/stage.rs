@@ -76,17 +76,14 @@ impl Stage {
         this
     }
 
-    /// With another kind of ours.
-    pub(super) async fn with_kind(test: &str, plural: &str) -> Self {
+    /// With another kind of ours, as its CRD is named.
+    pub(super) async fn with_kind(test: &str, name: &str) -> Self {
         let this = Self::new(test).await;
         let crds = this.crds();
-        let name = format!("{plural}.apps.kruise.io");
         let params = PatchParams::apply("tests").force();
-        crds.patch(&name, &params, &Patch::Apply(&crd_of(plural)))
-            .await
-            .unwrap();
+        crds.patch(name, &params, &Patch::Apply(&crd_of(name))).await.unwrap();
         eventually(PATIENCE, "the kind is served", || async {
-            let status = crds.get(&name).await?.status.unwrap_or_default();
+            let status = crds.get(name).await?.status.unwrap_or_default();
             let is_served = |condition: &CustomResourceDefinitionCondition| {
                 condition.type_ == "Established" && condition.status == "True"
             };
@@ -156,11 +153,12 @@ impl Stage {
 const CRD: &str = "clonesets.apps.kruise.io";
 
 fn crd() -> Value {
-    crd_of("clonesets")
+    crd_of(CRD)
 }
 
-fn crd_of(plural: &str) -> Value {
-    let file = format!("../../config/crds/apps.kruise.io_{plural}.yaml");
+fn crd_of(name: &str) -> Value {
+    let (plural, group) = name.split_once('.').unwrap();
+    let file = format!("../../config/crds/{group}_{plural}.yaml");
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
     let mut crd: Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     crd["spec"]["conversion"] = json!({"strategy": "None"});

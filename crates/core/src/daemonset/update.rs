@@ -182,7 +182,9 @@ fn in_place<'s, 'a>(
             PodUpdate::Recreate(Some(format!("it has no readiness gate {IN_PLACE_UPDATE_READY}")))
         };
         match begun {
-            PodUpdate::InPlace(_) if step.chains.len() >= burst => limited.push(target_node(member.pod).unwrap_or_default()),
+            PodUpdate::InPlace(_) if step.chains.len() >= burst => {
+                limited.push(target_node(member.pod).unwrap_or_default());
+            }
             PodUpdate::InPlace(_) if step.chains.len() >= PODS_PER_ROUND => plan.wake(Duration::ZERO),
             PodUpdate::InPlace(chain) => {
                 let mut chain = told(chain, member.name());

@@ -62,6 +62,24 @@ fn given_an_item_is_put_in_or_taken_out_anywhere_then_that_is_one_operation() {
 }
 
 #[test]
+fn given_items_put_in_on_both_sides_and_between_then_the_others_stay() {
+    let add = |place: usize, value: Value| json!({"op": "add", "path": format!("/{place}"), "value": value});
+    assert_eq!(
+        patch(
+            &json!([{"name": "a", "x": 1}, {"name": "b"}]),
+            &json!([1, {"name": "a", "x": 1}, 2, 3, {"name": "b"}, 4])
+        ),
+        json!([add(0, json!(1)), add(2, json!(2)), add(3, json!(3)), add(5, json!(4))])
+    );
+    assert_eq!(
+        patch(&json!([1, 2]), &json!([0, 2, 1, 3])),
+        json!([
+            {"op": "replace", "path": "/0", "value": 0}, add(2, json!(1)), add(3, json!(3)),
+        ])
+    );
+}
+
+#[test]
 fn given_a_path_that_leads_nowhere_then_nothing_is_changed() {
     let document = json!({"a": [1], "b": 1});
     for operation in [

@@ -23,7 +23,9 @@ pub fn pod(
         return format!("It names the PodUnavailableBudget {name}, which does not exist: nothing is protected.");
     };
     let answer = ledger::answer(budget, pod, &Asked { operation, now, gates });
+    let counted = budget.status.as_ref().map_or(0, |status| status.observed_generation);
     let verdict = match answer {
+        Answer::Free(Free::NothingDesired) if counted == 0 => "lets it go: it was not counted yet".to_owned(),
         Answer::Free(Free::Exempted) => "lets it go: an annotation of the Pod exempts it".to_owned(),
         Answer::Free(Free::Unavailable) => "lets it go: the Pod is not available anyway".to_owned(),
         Answer::Free(Free::Ignored) => "lets it go: ignoredPodSelector matches the Pod".to_owned(),

@@ -2,8 +2,8 @@
 //!
 //! Pods keep their names when they are replaced, which is the hardest case. Two replicas of the webhook answer from copies of the budget of any age, one of
 //! them the leader's controller, whose picture of the Pods may be old as well. An operation that was granted happens later, or never; the API server asks again
-//! when the Pod has changed before it happens. Time goes in steps of
-//! seven seconds: a request is under way, and the leader's watch behind, for less than one.
+//! when the Pod has changed before it happens. A replica may die right after it wrote a place down, which nobody hears of then. Time goes in steps of seven seconds: a
+//! request is under way, and the leader's watch behind, for less than one.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -216,12 +216,19 @@ impl Model {
         }
         for replica in 0..2 {
             for slot in 0..N {
-                if world.granted[slot].is_none() && world.pods[slot].0 != Life::Deleting {
-                    all.extend(
-                        [false, true]
-                            .into_iter()
-                            .filter_map(|update| self.ask(world, replica, slot, update)),
-                    );
+                if world.granted[slot].is_some() || world.pods[slot].0 == Life::Deleting {
+                    continue;
+                }
+                let asked = [false, true].map(|update| self.ask(world, replica, slot, update));
+                for asked in asked.into_iter().flatten() {
+                    if asked.budget != world.budget {
+                        // It dies with the answer.
+                        all.push(World {
+                            budget: asked.budget.clone(),
+                            ..world.clone()
+                        });
+                    }
+                    all.push(asked);
                 }
             }
         }

@@ -1,3 +1,5 @@
+mod properties;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -500,6 +502,12 @@ fn given_a_pod_then_the_explanation_names_its_budget_and_the_answer() {
     );
     assert!(text(&covered("a").typed(), None).contains("which does not exist"));
     assert!(text(&covered("a").typed(), Some(&web)).starts_with("PodUnavailableBudget web refuses: "));
+    let never = budget(spec(), Value::Null);
+    assert!(text(&covered("a").typed(), Some(&never)).contains("it was not counted yet"));
+    let mut nothing = status(3, 0);
+    nothing["observedGeneration"] = json!(2);
+    let nothing = budget(spec(), nothing);
+    assert!(text(&covered("a").typed(), Some(&nothing)).contains("no Pod has to stay available"));
     let mut taken = status(0, 3);
     taken["disruptedPods"] = json!({"a": "2024-05-01T09:59:55Z"});
     taken["unavailablePods"] = json!({"b": "2024-05-01T09:59:57Z"});

@@ -56,10 +56,87 @@ fn expression(term: &LabelSelectorRequirement) -> String {
     }
 }
 
+/// Reads a selector from text, as a scale subresource has it; nothing where it is empty, or not understood.
+pub fn parse(text: &str) -> Option<LabelSelector> {
+    let mut expressions = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        // A comma between parentheses is one between values.
+        let values_end = rest
+            .find('(')
+            .filter(|open| !rest.get(..*open).unwrap_or_default().contains(','));
+        let from = values_end.and_then(|open| Some(open + rest.get(open..)?.find(')')?));
+        let end = from.map_or_else(|| rest.find(','), |from| Some(from + rest.get(from..)?.find(',')?));
+        let (term, others) = match end {
+            Some(end) => (rest.get(..end)?, rest.get(end + 1..)?),
+            None => (rest, ""),
+        };
+        expressions.push(requirement(term.trim())?);
+        rest = others.trim();
+    }
+    (!expressions.is_empty()).then(|| LabelSelector {
+        match_expressions: Some(expressions),
+        ..LabelSelector::default()
+    })
+}
+
+fn requirement(term: &str) -> Option<LabelSelectorRequirement> {
+    let made = |key: &str, operator: &str, values: Option<Vec<&str>>| {
+        let key = key.trim();
+        let is_key = !key.is_empty() && !key.contains([' ', '(', ')', '=', '!', '<', '>']);
+        is_key.then(|| LabelSelectorRequirement {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: values.map(|values| values.into_iter().map(|value| value.trim().to_owned()).collect()),
+        })
+    };
+    if let Some((key, values)) = term.strip_suffix(')').and_then(|term| term.split_once('(')) {
+        let values = Some(values.split(',').collect());
+        let (key, word) = key.trim().rsplit_once(' ')?;
+        return match word {
+            "in" => made(key, "In", values),
+            "notin" => made(key, "NotIn", values),
+            _ => None,
+        };
+    }
+    if let Some((key, value)) = term.split_once("!=") {
+        return made(key, "NotIn", Some(vec![value]));
+    }
+    if let Some((key, value)) = term.split_once('=') {
+        return made(key, "In", Some(vec![value.strip_prefix('=').unwrap_or(value)]));
+    }
+    match term.strip_prefix('!') {
+        Some(key) => made(key, "DoesNotExist", None),
+        None => made(term, "Exists", None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn given_a_selector_as_text_then_it_is_read_as_it_is_written() {
+        for (given, expected) in [
+            ("app=web", "app in (web)"),
+            ("app==web , tier!=a", "app in (web),tier notin (a)"),
+            ("!old,app in (a, b),x", "app in (a,b),!old,x"),
+            ("a.io/b notin (1,2),c=", "a.io/b notin (1,2),c in ()"),
+        ] {
+            let read = parse(given).unwrap_or_else(|| panic!("{given}"));
+            assert_eq!(text(&read), expected, "{given}");
+            assert_eq!(parse(&text(&read)), parse(expected), "{given}");
+        }
+        for nonsense in [
+            "", " ", ",", "a b", "a in b", "in (a)", "=a", "a in (b", "a,,b", "a>1", "(a)",
+        ] {
+            assert_eq!(parse(nonsense), None, "{nonsense}");
+        }
+        let labels = |key: &str| (key == "app").then_some("b");
+        assert!(matches(&parse("app in (a,b),!old").unwrap(), labels));
+        assert!(!matches(&parse("app!=b").unwrap(), labels));
+    }
 
     #[test]
     fn selectors_choose_as_kubernetes_does() {

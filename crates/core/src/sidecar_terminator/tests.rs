@@ -1,6 +1,8 @@
 use super::*;
 use crate::shared::fixture::{Fixture as _, PodBuilder, at, running_pod};
 
+mod recording;
+
 const SWITCH: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
 const IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE";
 const IGNORE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";

@@ -23,10 +23,7 @@ pub(super) fn confirm(snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let entry = entries(member)
             .ok()
             .and_then(|entries| entries.get(snapshot.name).copied());
-        let was_updated = member
-            .states
-            .as_ref()
-            .is_ok_and(|states| states.contains_key(snapshot.name));
+        let was_updated = matches!(member.state, Ok(Some(_)));
         if entry == Some(false) || (entry.is_none() && was_updated) {
             step.push(set(snapshot, member, true));
         }

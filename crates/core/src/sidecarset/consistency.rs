@@ -5,8 +5,6 @@
 //! 3. Otherwise the Pod's record of the update says what ran before. A container that still runs that, under another name than the spec has, is not there yet.
 //!    Without a record nothing was updated.
 
-use std::collections::BTreeMap;
-
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::ContainerStatus;
 
@@ -20,17 +18,17 @@ pub(super) fn is_consistent(pod: &Pod, state: Result<Option<&UpdateState>, ()>, 
     if containers.len() != statuses.len() {
         return false;
     }
-    let by_name: BTreeMap<&str, &ContainerStatus> = statuses.iter().map(|status| (&*status.name, status)).collect();
+    let status = |name: &str| statuses.iter().find(|status| status.name == *name);
     let ours = || containers.iter().filter(|container| names(&container.name));
     for container in ours() {
         let Some(wanted) = digest(&container.image) else {
             return runs_no_old_image(
                 state,
                 ours().map(|container| (&*container.name, &*container.image)),
-                &by_name,
+                status,
             );
         };
-        let running = by_name.get(&*container.name).and_then(|status| {
+        let running = status(&container.name).and_then(|status| {
             let id = &*status.image_id;
             digest(id.split_once("://").map_or(id, |(_, id)| id))
         });
@@ -44,14 +42,14 @@ pub(super) fn is_consistent(pod: &Pod, state: Result<Option<&UpdateState>, ()>, 
 fn runs_no_old_image<'a>(
     state: Result<Option<&UpdateState>, ()>,
     containers: impl Iterator<Item = (&'a str, &'a str)>,
-    statuses: &BTreeMap<&str, &ContainerStatus>,
+    status: impl Fn(&str) -> Option<&'a ContainerStatus>,
 ) -> bool {
     let Ok(state) = state else { return false };
     let Some(state) = state else { return true };
     let mut containers = containers;
     containers.all(|(name, image)| {
         let before = state.last_container_statuses.get(name);
-        let now = statuses.get(name);
+        let now = status(name);
         before
             .zip(now)
             .is_none_or(|(before, now)| before.image_id != *now.image_id || is_same_image(image, &now.image))
@@ -60,7 +58,8 @@ fn runs_no_old_image<'a>(
 
 /// Repository and digest of an image that is named by one.
 fn digest(image: &str) -> Option<(String, String)> {
-    let image = Image::parse(image).ok().filter(|image| image.tag.contains(':'))?;
+    // Most are not, and need not be taken apart.
+    let image = image.contains('@').then(|| Image::parse(image).ok()).flatten()?;
     Some((image.repository(), image.tag))
 }
 

@@ -6,6 +6,9 @@
 //! - The bytes are those of the original, field by field in the order of its types. Another byte would make every Pod that is there impossible to update.
 
 use crate::shared::revision::types::in_type_order;
+use kruise_api::names::annotation;
+use kruise_api::sidecarset::container::SidecarContainer;
+use kruise_api::sidecarset::v1beta1::{SidecarSet, SidecarSetSpec};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +21,22 @@ pub struct Hashes {
 }
 
 impl Hashes {
+    /// Returns the hashes of a set, as admission wrote them.
+    pub fn of_set(set: &SidecarSet) -> Self {
+        let annotations = set.metadata.annotations.as_ref();
+        Self::stored_or_made(&set.spec, |key| annotations?.get(key).map(String::as_str))
+    }
+
+    /// Returns the hashes that were stored with a spec. What is missing is made.
+    pub fn stored_or_made<'a>(spec: &SidecarSetSpec, stored: impl Fn(&str) -> Option<&'a str>) -> Self {
+        let stored = |key: &str| stored(key).filter(|hash| !hash.is_empty()).map(str::to_owned);
+        let both = stored(annotation::SIDECAR_SET_HASH).zip(stored(annotation::SIDECAR_SET_HASH_WITHOUT_IMAGE));
+        both.map_or_else(
+            || Self::of(&values(&spec.containers), &values(&spec.init_containers)),
+            |(hash, without_image)| Self { hash, without_image },
+        )
+    }
+
     /// Returns the hashes of a set with these containers, completed by defaults.
     pub fn of(containers: &[Value], init_containers: &[Value]) -> Self {
         Self {
@@ -25,6 +44,12 @@ impl Hashes {
             without_image: hash(&document(&imageless(containers), &imageless(init_containers))),
         }
     }
+}
+
+/// Containers as JSON.
+pub fn values(containers: &[SidecarContainer]) -> Vec<Value> {
+    let value = |container: &SidecarContainer| serde_json::to_value(container).unwrap_or_default();
+    containers.iter().map(value).collect()
 }
 
 /// Whether an init container runs beside the others until the Pod ends.

@@ -57,7 +57,7 @@ impl Pair<'_> {
     }
 
     /// The one that gets the next image.
-    fn next(&self, member: &Member<'_>, set: &str, sidecar: &str) -> &str {
+    fn next(&self, member: &Member<'_>, sidecar: &str) -> &str {
         let [one, two] = &self.names;
         let is_empty = |name: &str| member.image(name) == self.empty_image;
         if is_empty(one) {
@@ -66,7 +66,7 @@ impl Pair<'_> {
         if is_empty(two) {
             return two;
         }
-        let is_well = |name: &str| member.is_container_ready(name) && member.runs(set, |known| known == name);
+        let is_well = |name: &str| member.is_container_ready(name) && member.runs(|known| known == name);
         match (is_well(one), is_well(two)) {
             (true, false) => two,
             (false, true) => one,
@@ -83,7 +83,7 @@ impl Pair<'_> {
         working: &mut BTreeMap<String, String>,
         change: &mut PodChange,
     ) -> Option<String> {
-        let next = self.next(member, snapshot.name, sidecar);
+        let next = self.next(member, sidecar);
         let other = self.other(next);
         if member.image(other) == image {
             return None;
@@ -161,10 +161,10 @@ fn reset_one(snapshot: &Snapshot<'_>, member: &Member<'_>) -> Option<PodChange> 
     let is_ours = |name: &str| snapshot.sidecars.iter().any(|sidecar| sidecar.has(name));
     let mut statuses = member.pod.status.container_statuses.iter();
     let is_well = is_running_and_ready(member.pod) || statuses.all(|status| status.ready || is_spare(&status.name));
-    if due.is_empty() || !is_well || !member.runs(snapshot.name, |name| is_ours(name) && !is_spare(name)) {
+    if due.is_empty() || !is_well || !member.runs(|name| is_ours(name) && !is_spare(name)) {
         return None;
     }
-    let mut states = member.states.clone().ok()?;
+    let mut states = records::update_states(member.pod).ok()?;
     let state = states.entry(snapshot.name.to_owned()).or_insert_with(|| UpdateState {
         revision: snapshot.hashes.hash.clone(),
         update_timestamp: Some(to_the_second(snapshot.env.now)),

@@ -20,7 +20,6 @@ pub mod resources;
 use super::hash::{Hashes, is_native_sidecar};
 use crate::shared::tree::{Object, child_or_new};
 use jiff::Timestamp;
-use kruise_api::names::annotation;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::container::{PodInjectPolicy, SidecarContainer, UpgradeType};
 use kruise_api::sidecarset::v1beta1::{SidecarSet, SidecarSetSpec};
@@ -78,17 +77,10 @@ pub struct Injection<'a> {
 impl<'a> Injection<'a> {
     /// The set as it is now.
     pub fn current(set: &'a SidecarSet) -> Self {
-        let annotations = set.metadata.annotations.as_ref();
-        let stored = |key: &str| {
-            annotations
-                .and_then(|all| all.get(key))
-                .filter(|hash| !hash.is_empty())
-                .cloned()
-        };
         let revision = set.status.as_ref().map_or("", |status| &status.latest_revision);
         Self {
             name: set.metadata.name.as_deref().unwrap_or_default(),
-            hashes: hashes(&set.spec, stored),
+            hashes: Hashes::of_set(set),
             spec: Cow::Borrowed(&set.spec),
             revision: Cow::Borrowed(revision),
         }
@@ -107,51 +99,22 @@ impl<'a> Injection<'a> {
             revision: revision.name().to_owned(),
             reason: error.to_string(),
         })?;
-        let stored = |key: &str| {
-            let stored = revision.metadata.annotation(key);
-            stored.filter(|hash| !hash.is_empty()).map(str::to_owned)
-        };
         Ok(Self {
             name,
-            hashes: hashes(&spec, stored),
+            hashes: Hashes::stored_or_made(&spec, |key| revision.metadata.annotation(key)),
             spec: Cow::Owned(spec),
             revision: Cow::Owned(revision.name().to_owned()),
         })
     }
-
-    /// Names of the containers that live as long as the Pod, as they are declared; sorted.
-    pub fn sidecars(&self) -> Vec<&str> {
-        let native = self.spec.init_containers.iter().filter(|each| is_native(each));
-        let mut names: Vec<&str> = native
-            .chain(&self.spec.containers)
-            .map(SidecarContainer::name)
-            .collect();
-        names.sort_unstable();
-        names
-    }
 }
 
-fn hashes(spec: &SidecarSetSpec, stored: impl Fn(&str) -> Option<String>) -> Hashes {
-    let (hash, without_image) = (
-        stored(annotation::SIDECAR_SET_HASH),
-        stored(annotation::SIDECAR_SET_HASH_WITHOUT_IMAGE),
-    );
-    match (hash, without_image) {
-        (Some(hash), Some(without_image)) => Hashes { hash, without_image },
-        (hash, without_image) => {
-            let values = |containers: &[SidecarContainer]| -> Vec<Value> {
-                let values = containers
-                    .iter()
-                    .map(|each| serde_json::to_value(each).unwrap_or_default());
-                values.collect()
-            };
-            let made = Hashes::of(&values(&spec.containers), &values(&spec.init_containers));
-            Hashes {
-                hash: hash.unwrap_or(made.hash),
-                without_image: without_image.unwrap_or(made.without_image),
-            }
-        }
-    }
+/// Names of the containers that live as long as the Pod, as they are declared; sorted.
+pub fn lasting(spec: &SidecarSetSpec) -> Vec<String> {
+    let native = spec.init_containers.iter().filter(|each| is_native(each));
+    let all = native.chain(&spec.containers);
+    let mut names: Vec<String> = all.map(|each| each.name().to_owned()).collect();
+    names.sort();
+    names
 }
 
 /// Whether an init container runs beside the others until the Pod ends.

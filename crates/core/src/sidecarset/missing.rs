@@ -1,4 +1,5 @@
-//! Pods that nobody is to forget: they should have the containers of a set and do not, because no manager answered when they were made.
+//! Pods that nobody is to forget: they should have the containers of a set and do not. No manager answered when they were made, or the set did not apply to them then: its
+//! injection was paused, or labels have changed since.
 //!
 //! A Pod lacks its sidecars when
 //!

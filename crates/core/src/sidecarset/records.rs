@@ -8,24 +8,46 @@ use std::collections::BTreeMap;
 use kruise_api::names::annotation;
 use kruise_api::pod::Pod;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use crate::shared::go_json;
 
 /// What a Pod says about one set. Fields are in the order in which the original writes them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     /// When the containers got there.
+    #[serde(default)]
     pub update_timestamp: Option<String>,
     /// Hash of the set that the containers are at.
+    #[serde(default)]
     pub hash: String,
     /// Name of the set.
+    #[serde(default)]
     pub sidecar_set_name: String,
     /// Containers of the set.
+    #[serde(default)]
     pub sidecar_list: Option<Vec<String>>,
     /// Revision of the set that the containers are at.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub controller_revision: String,
+}
+
+impl Record {
+    /// Reads an entry, and whether it is in the form of the oldest releases.
+    fn read(set: &str, entry: &RawValue) -> Result<(Self, bool), serde_json::Error> {
+        let is_old = entry.get().starts_with('"');
+        let record = if is_old {
+            Self {
+                hash: serde_json::from_str(entry.get())?,
+                sidecar_set_name: set.to_owned(),
+                ..Self::default()
+            }
+        } else {
+            serde_json::from_str(entry.get())?
+        };
+        Ok((record, is_old))
+    }
 }
 
 /// What ran before an update of a set's containers.
@@ -62,64 +84,44 @@ pub struct Records {
 impl Records {
     /// Reads an annotation of a Pod; nothing is in it when the Pod does not have it.
     pub fn read(pod: &Pod, key: &str) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Hash(String),
-            #[serde(rename_all = "camelCase")]
-            Record {
-                #[serde(default)]
-                update_timestamp: Option<String>,
-                #[serde(default)]
-                hash: String,
-                #[serde(default)]
-                sidecar_set_name: String,
-                #[serde(default)]
-                sidecar_list: Option<Vec<String>>,
-                #[serde(default)]
-                controller_revision: String,
-            },
-        }
-        let forms: BTreeMap<String, Form> = read_map(pod, key)?;
+        let text = pod.metadata.annotation(key).unwrap_or_default();
+        Self::parse(text).map_err(|error| format!("annotation {key}: {error}"))
+    }
+
+    /// Reads the text of such an annotation.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let mut records = Self::default();
-        for (set, form) in forms {
-            let record = match form {
-                Form::Hash(hash) => {
-                    records.has_old_form = true;
-                    Record {
-                        hash,
-                        sidecar_set_name: set.clone(),
-                        ..Record::default()
-                    }
-                }
-                Form::Record {
-                    update_timestamp,
-                    hash,
-                    sidecar_set_name,
-                    sidecar_list,
-                    controller_revision,
-                } => Record {
-                    update_timestamp,
-                    hash,
-                    sidecar_set_name,
-                    sidecar_list,
-                    controller_revision,
-                },
-            };
+        for (set, entry) in entries(text)? {
+            let (record, is_old) = Record::read(&set, entry)?;
+            records.has_old_form |= is_old;
             records.by_set.insert(set, record);
         }
         Ok(records)
-    }
-
-    /// Returns the hash that a set's containers are at; empty when the Pod does not say.
-    pub fn hash(&self, set: &str) -> &str {
-        self.by_set.get(set).map_or("", |record| &record.hash)
     }
 
     /// Returns the annotation.
     pub fn text(&self) -> String {
         written(&self.by_set)
     }
+}
+
+/// Returns what an annotation of a Pod says about one set. Those of the other sets are passed over.
+pub fn record(pod: &Pod, key: &str, set: &str) -> Result<Option<Record>, String> {
+    let text = pod.metadata.annotation(key).unwrap_or_default();
+    let read = |text| match entries(text)?.remove(set) {
+        Some(entry) => Record::read(set, entry).map(|(record, _)| Some(record)),
+        None => Ok(None),
+    };
+    read(text).map_err(|error: serde_json::Error| format!("annotation {key}: {error}"))
+}
+
+/// The entries of a map, each as it stands there.
+fn entries(text: &str) -> Result<BTreeMap<String, &RawValue>, serde_json::Error> {
+    if text.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let entries: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(text)?;
+    Ok(entries.unwrap_or_default())
 }
 
 /// Returns the names of the sets that a Pod says were injected into it.
@@ -134,6 +136,17 @@ pub fn injected(pod: &Pod) -> impl Iterator<Item = &str> {
 /// Returns what ran before the last updates, by set.
 pub fn update_states(pod: &Pod) -> Result<BTreeMap<String, UpdateState>, String> {
     read_map(pod, annotation::SIDECAR_SET_IN_PLACE_STATE)
+}
+
+/// Returns what ran before the last updates of one set.
+pub fn update_state(pod: &Pod, set: &str) -> Result<Option<UpdateState>, String> {
+    let key = annotation::SIDECAR_SET_IN_PLACE_STATE;
+    let text = pod.metadata.annotation(key).unwrap_or_default();
+    let read = |text| match entries(text)?.remove(set) {
+        Some(entry) => serde_json::from_str(entry.get()).map(Some),
+        None => Ok(None),
+    };
+    read(text).map_err(|error: serde_json::Error| format!("annotation {key}: {error}"))
 }
 
 /// Returns which container works now, by sidecar that is updated hot.
@@ -174,13 +187,17 @@ mod tests {
         let text = r#"{"log":{"updateTimestamp":"2024-05-01T08:00:00Z","hash":"bzv6","sidecarSetName":"log","sidecarList":["log"],"controllerRevision":"log-78d6bc76b8"},"z":{"updateTimestamp":null,"hash":"a","sidecarSetName":"z","sidecarList":null}}"#;
         let records = Records::read(&pod(text), annotation::SIDECAR_SET_HASH).unwrap();
         assert_eq!((records.text(), records.has_old_form), (text.to_owned(), false));
-        assert_eq!((records.hash("log"), records.hash("none")), ("bzv6", ""));
+        let hash =
+            |set| record(&pod(text), annotation::SIDECAR_SET_HASH, set).map(|found| found.map(|found| found.hash));
+        assert_eq!((hash("log"), hash("none")), (Ok(Some("bzv6".to_owned())), Ok(None)));
     }
 
     #[test]
     fn the_oldest_form_is_read_and_becomes_a_whole_entry() {
         let records = Records::read(&pod(r#"{"log":"abc"}"#), annotation::SIDECAR_SET_HASH).unwrap();
         assert!(records.has_old_form);
+        let one = record(&pod(r#"{"z":{},"log":"abc"}"#), annotation::SIDECAR_SET_HASH, "log").unwrap();
+        assert_eq!(one.as_ref(), records.by_set.get("log"));
         assert_eq!(
             records.text(),
             r#"{"log":{"updateTimestamp":null,"hash":"abc","sidecarSetName":"log","sidecarList":null}}"#
@@ -192,6 +209,10 @@ mod tests {
         for text in ["{", "[]", "1", r#"{"log":1}"#] {
             let error = Records::read(&pod(text), annotation::SIDECAR_SET_HASH).unwrap_err();
             assert!(error.contains("kruise.io/sidecarset-hash"), "{error}");
+            assert!(
+                record(&pod(text), annotation::SIDECAR_SET_HASH, "log").is_err(),
+                "{text}"
+            );
         }
         assert_eq!(
             Records::read(&pod("null"), annotation::SIDECAR_SET_HASH),

@@ -17,9 +17,9 @@ use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::v1beta1::{SidecarSet, SidecarSetSpec};
 use serde_json::{Value, json};
 
+use super::hash::values;
 use super::observed::Observed;
 use super::select::{find_revision, named_revision};
-use super::snapshot::values;
 use crate::plan::{Action, Chain, OnFailure, Pace, Phase, Plan, Step, Target};
 use crate::shared::go_json;
 use crate::shared::owner::Owner;
@@ -156,7 +156,7 @@ impl<'a> Revisions<'a> {
     }
 
     /// Removes what is beyond the history limit. `in_use` are the revisions that managed Pods are at.
-    pub(super) fn truncate(&self, set: &SidecarSet, mut in_use: BTreeSet<String>, plan: &mut Plan) {
+    pub(super) fn truncate<'s>(&'s self, set: &SidecarSet, mut in_use: BTreeSet<&'s str>, plan: &mut Plan) {
         let limit = set.spec.revision_history_limit.unwrap_or(DEFAULT_HISTORY_LIMIT).max(1);
         let limit = usize::try_from(limit).unwrap_or_default();
         let stays = self.known.len() + usize::from(matches!(self.write, Some((Action::Create { .. }, _))));
@@ -164,11 +164,11 @@ impl<'a> Revisions<'a> {
         if excess == 0 {
             return;
         }
-        in_use.insert(self.latest.clone());
-        in_use.extend(self.known.last().map(|newest| newest.name().to_owned()));
+        in_use.insert(&self.latest);
+        in_use.extend(self.known.last().map(|newest| newest.name()));
         let name = set.metadata.name.as_deref().unwrap_or_default();
         let named = named_revision(set).and_then(|named| find_revision(name, named, &self.known));
-        in_use.extend(named.map(|named| named.name().to_owned()));
+        in_use.extend(named.map(|named| named.name()));
         let mut step = Step::new(Phase::Housekeeping, Pace::Bounded, OnFailure::GoOn);
         let idle = self.known.iter().filter(|revision| !in_use.contains(revision.name()));
         for revision in idle.take(excess) {

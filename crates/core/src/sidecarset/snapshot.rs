@@ -14,13 +14,12 @@ use kruise_api::pod::Pod;
 use kruise_api::pod::status::PodPhase;
 use kruise_api::sidecarset::container::{SidecarContainer, UpgradeType};
 use kruise_api::sidecarset::v1beta1::SidecarSet;
-use serde_json::Value;
 
 use super::consistency::is_consistent;
 use super::hash::Hashes;
 use super::hot_upgrade::Pair;
 use super::observed::Observed;
-use super::records::{self, Records, UpdateState};
+use super::records::{self, Record, UpdateState};
 use super::select::{selects_namespace, selects_pod};
 use crate::plan::Env;
 use crate::shared::availability::{READY, is_active};
@@ -75,10 +74,10 @@ impl<'a> Sidecar<'a> {
 #[expect(clippy::struct_excessive_bools, reason = "they are asked for one by one")]
 pub(super) struct Member<'a> {
     pub(super) pod: &'a Pod,
-    /// What it says about its sets; why that cannot be read.
-    pub(super) records: Result<Records, String>,
-    /// What ran before updates, by set.
-    pub(super) states: Result<BTreeMap<String, UpdateState>, String>,
+    /// What it says about the set; why that cannot be read.
+    pub(super) record: Result<Option<Record>, String>,
+    /// What ran before the updates of the set.
+    pub(super) state: Result<Option<UpdateState>, String>,
     /// Which container works now, by sidecar that is updated hot.
     pub(super) working: BTreeMap<String, String>,
     pub(super) is_updated: bool,
@@ -95,8 +94,8 @@ impl Member<'_> {
     }
 
     /// Whether these containers run what the spec names.
-    pub(super) fn runs(&self, set: &str, names: impl Fn(&str) -> bool) -> bool {
-        let state = self.states.as_ref().map(|states| states.get(set)).map_err(|_| ());
+    pub(super) fn runs(&self, names: impl Fn(&str) -> bool) -> bool {
+        let state = self.state.as_ref().map(Option::as_ref).map_err(|_| ());
         is_consistent(self.pod, state, names)
     }
 
@@ -129,25 +128,6 @@ pub(super) fn is_running_and_ready(pod: &Pod) -> bool {
     pod.status.phase == PodPhase::Running && pod.status.is_true(READY) && !pod.metadata.is_deleting()
 }
 
-/// The hashes of a set, as admission wrote them; computed where it did not.
-pub fn hashes(set: &SidecarSet) -> Hashes {
-    let written = |key: &str| {
-        let annotations = set.metadata.annotations.as_ref()?;
-        annotations.get(key).filter(|hash| !hash.is_empty()).cloned()
-    };
-    let both = written(annotation::SIDECAR_SET_HASH).zip(written(annotation::SIDECAR_SET_HASH_WITHOUT_IMAGE));
-    if let Some((hash, without_image)) = both {
-        return Hashes { hash, without_image };
-    }
-    Hashes::of(&values(&set.spec.containers), &values(&set.spec.init_containers))
-}
-
-/// Containers as JSON.
-pub(super) fn values(containers: &[SidecarContainer]) -> Vec<Value> {
-    let value = |container: &SidecarContainer| serde_json::to_value(container).unwrap_or_default();
-    containers.iter().map(value).collect()
-}
-
 impl<'a> Snapshot<'a> {
     pub(super) fn of(observed: &'a Observed, env: &'a Env) -> Self {
         let set = &*observed.set;
@@ -156,7 +136,7 @@ impl<'a> Snapshot<'a> {
             set,
             name: set.metadata.name.as_deref().unwrap_or_default(),
             env,
-            hashes: hashes(set),
+            hashes: Hashes::of_set(set),
             sidecars: set.spec.containers.iter().map(Sidecar::of).collect(),
             members: Vec::new(),
         };
@@ -197,22 +177,24 @@ impl<'a> Snapshot<'a> {
         if !has_all {
             return None;
         }
-        let records = Records::read(pod, annotation::SIDECAR_SET_HASH);
-        let without_image = Records::read(pod, annotation::SIDECAR_SET_HASH_WITHOUT_IMAGE);
-        let is_at = |records: &Result<Records, String>, hash: &str| {
-            records.as_ref().is_ok_and(|records| records.hash(self.name) == hash)
+        let record = records::record(pod, annotation::SIDECAR_SET_HASH, self.name);
+        let without_image = records::record(pod, annotation::SIDECAR_SET_HASH_WITHOUT_IMAGE, self.name);
+        let is_at = |record: &Result<Option<Record>, String>, hash: &str| {
+            record
+                .as_ref()
+                .is_ok_and(|record| record.as_ref().map_or("", |record| &record.hash) == hash)
         };
         let mut member = Member {
             pod,
-            is_updated: is_at(&records, &self.hashes.hash),
+            is_updated: is_at(&record, &self.hashes.hash),
             is_upgradable: is_at(&without_image, &self.hashes.without_image),
-            records: without_image.and(records),
-            states: records::update_states(pod),
+            record: without_image.and(record),
+            state: records::update_state(pod, self.name),
             working,
             is_consistent: false,
             is_ready: false,
         };
-        member.is_consistent = member.runs(self.name, |name| self.sidecars.iter().any(|sidecar| sidecar.has(name)));
+        member.is_consistent = member.runs(|name| self.sidecars.iter().any(|sidecar| sidecar.has(name)));
         let is_reset = |pair: &Pair<'_>, name: &str| member.image(pair.spare(&member, name)) == pair.empty_image;
         member.is_ready = is_running_and_ready(pod)
             && self

@@ -48,7 +48,7 @@ fn told(mut conditions: Vec<Condition>, snapshot: &Snapshot<'_>, missing: &[&Pod
         (ConditionStatus::False, "AllInjected", String::new())
     } else {
         let message = format!(
-            "Made while nobody answered, and without their sidecars: {}.",
+            "Without its containers, as nobody answered or it did not apply when they were made: {}.",
             names(missing)
         );
         (ConditionStatus::True, "NotInjected", message)

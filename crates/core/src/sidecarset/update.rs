@@ -18,6 +18,7 @@ use kruise_api::shared::IntOrPercent;
 use serde_json::json;
 
 use super::condition;
+use super::inject::lasting;
 use super::observed::PodVersion;
 use super::order::ordered;
 use super::patch_metadata;
@@ -64,7 +65,7 @@ pub(super) fn choose<'r, 'a>(snapshot: &'r Snapshot<'a>) -> Choice<'r, 'a> {
         let chosen = strategy.selector.as_ref();
         chosen.is_none_or(|chosen| selector::matches(chosen, |key| member.pod.metadata.label(key)))
     };
-    let is_candidate = |member: &&Member<'_>| !member.is_updated && member.records.is_ok();
+    let is_candidate = |member: &&Member<'_>| !member.is_updated && member.record.is_ok();
     for member in snapshot.members.iter().filter(is_candidate).filter(is_chosen) {
         if !member.is_upgradable {
             choice.not_upgradable.push(member);
@@ -111,8 +112,7 @@ pub(super) fn choose<'r, 'a>(snapshot: &'r Snapshot<'a>) -> Choice<'r, 'a> {
 /// A container is ready and does not run its image yet.
 fn is_under_way(snapshot: &Snapshot<'_>, member: &Member<'_>) -> bool {
     let mut names = snapshot.sidecars.iter().flat_map(Sidecar::container_names);
-    !member.is_consistent
-        && names.any(|name| member.is_container_ready(name) && !member.runs(snapshot.name, |known| known == name))
+    !member.is_consistent && names.any(|name| member.is_container_ready(name) && !member.runs(|known| known == name))
 }
 
 /// How many of so many Pods stay at the old hash.
@@ -235,7 +235,7 @@ pub(super) fn annotations_to_read(snapshot: &Snapshot<'_>) -> Vec<PodVersion> {
 fn change(snapshot: &Snapshot<'_>, member: &Member<'_>, latest: &str) -> Result<PodChange, String> {
     let mut change = metadata(snapshot, member)?;
     let mut working = member.working.clone();
-    let mut states = member.states.clone()?;
+    let mut states = records::update_states(member.pod)?;
     let now = to_the_second(snapshot.env.now);
     let mut replaced = Vec::new();
     for sidecar in &snapshot.sidecars {
@@ -260,14 +260,14 @@ fn change(snapshot: &Snapshot<'_>, member: &Member<'_>, latest: &str) -> Result<
         state.last_container_statuses.insert(container, LastStatus { image_id });
     }
     change.set_annotation(annotation::SIDECAR_SET_IN_PLACE_STATE, records::written(&states));
-    let mut records = member.records.clone()?;
+    let mut records = Records::read(member.pod, annotation::SIDECAR_SET_HASH)?;
     records.by_set.insert(
         snapshot.name.to_owned(),
         Record {
             update_timestamp: Some(now),
             hash: snapshot.hashes.hash.clone(),
             sidecar_set_name: snapshot.name.to_owned(),
-            sidecar_list: Some(sidecar_list(snapshot)),
+            sidecar_list: Some(lasting(&snapshot.set.spec)),
             controller_revision: latest.to_owned(),
         },
     );
@@ -277,18 +277,6 @@ fn change(snapshot: &Snapshot<'_>, member: &Member<'_>, latest: &str) -> Result<
         change.set_annotation(annotation::SIDECAR_SET_HASH_WITHOUT_IMAGE, without_image.text());
     }
     Ok(change)
-}
-
-/// The declared names of containers and native sidecars, sorted.
-fn sidecar_list(snapshot: &Snapshot<'_>) -> Vec<String> {
-    let native = snapshot.set.spec.init_containers.iter().filter(|container| {
-        let policy = container.container.get("restartPolicy");
-        policy.and_then(serde_json::Value::as_str) == Some("Always")
-    });
-    let all = snapshot.set.spec.containers.iter().chain(native);
-    let mut names: Vec<String> = all.map(|container| container.name().to_owned()).collect();
-    names.sort();
-    names
 }
 
 /// The annotations that the set patches.

@@ -27,12 +27,12 @@ use kruise_api::names::{event, label};
 use kruise_api::resource::Preconditions;
 
 use super::snapshot::{OrdinalPod, Snapshot};
-use walk::Walk;
 use crate::plan::why;
 use crate::plan::{Action, Chain, Event, Hook, OnFailure, Pace, Phase, Plan, PodNames, Step, Target, Write};
 use crate::shared::lifecycle::{self, State};
 use crate::shared::pod_change::{Guard, PodChange};
 use crate::shared::pod_update::change_pod;
+use walk::Walk;
 
 /// When a set looks again at what nobody tells it about.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);

@@ -45,7 +45,11 @@ pub(super) fn update(
     plan: &mut Plan,
 ) -> Option<String> {
     let touched = &scaled.touched;
-    let is_turn = |pod: &&OrdinalPod<'_>| scaled.waits_for.is_none_or(|ordinal| pod.ordinal == ordinal && waits(pod));
+    let is_turn = |pod: &&OrdinalPod<'_>| {
+        scaled
+            .waits_for
+            .is_none_or(|ordinal| pod.ordinal == ordinal && waits(pod))
+    };
     let outdated = || snapshot.replicas.values().filter(|pod| !pod.member.is_updated).count() as i32;
     let spec = &snapshot.set.spec;
     if !is_rolling(spec) {

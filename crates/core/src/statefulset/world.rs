@@ -146,7 +146,9 @@ impl World {
             self.edit_pod(&name, |pod| {
                 let labels = &mut pod["metadata"]["labels"];
                 match labels["lifecycle.apps.kruise.io/state"].as_str() {
-                    Some("PreparingUpdate" | "PreparingDelete") => drop(labels.as_object_mut().unwrap().remove("block")),
+                    Some("PreparingUpdate" | "PreparingDelete") => {
+                        drop(labels.as_object_mut().unwrap().remove("block"))
+                    }
                     Some("Updated") => labels["block"] = json!("yes"),
                     _ => {}
                 }

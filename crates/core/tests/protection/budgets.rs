@@ -21,6 +21,9 @@ struct Case {
     /// What was wrong, by field.
     #[serde(default)]
     fields: BTreeSet<String>,
+    /// The whole text, if it is about fields.
+    #[serde(default)]
+    message: String,
     /// The beginning of a refusal that is not about fields.
     says: Option<String>,
 }
@@ -49,7 +52,20 @@ fn given_every_recorded_budget_then_the_same_is_wrong_with_it() {
         }
         let errors = validate::validate(&new, &others).0.into_iter();
         let changed = old.as_ref().and_then(|old| validate::forbidden(&new, old));
-        let fields: BTreeSet<_> = errors.chain(changed).map(|error| error.path).collect();
+        let errors: Vec<_> = errors.chain(changed).collect();
+        // Values are told otherwise than by the names of types.
+        for error in &errors {
+            let detail = error.body.rsplit(": ").next().unwrap();
+            for text in [error.path.as_str(), detail] {
+                assert!(
+                    case.message.contains(text),
+                    "{}: {text:?} is not in {}",
+                    case.name,
+                    case.message
+                );
+            }
+        }
+        let fields: BTreeSet<_> = errors.into_iter().map(|error| error.path).collect();
         assert_eq!(fields, case.fields, "{} {} {}", case.version, case.operation, case.name);
     }
     let refused = cases

@@ -3,7 +3,7 @@
 //! - A change of a budget has it looked at. A Pod does so when it is new or gone, when it becomes available or ceases to be, and five seconds after it began to
 //!   go: endpoints are removed first. A workload does so when its replicas change.
 //! - While there is no budget none of these costs more than that question.
-//! - Workloads of kinds that are not watched are read each time a budget over them is looked at.
+//! - Workloads of kinds that are not watched are read each time a budget over them is looked at. A new Pod that no budget covers yet may be of such a one.
 
 use crate::{
     Settings,
@@ -38,6 +38,8 @@ use std::{
 
 /// How long after a Pod began to go its budget is looked at.
 const LEAVES_ENDPOINTS: Duration = Duration::from_secs(5);
+/// How long after a new Pod the budgets over kinds that are not watched are looked at: many Pods come together.
+const COME_TOGETHER: Duration = Duration::from_secs(1);
 /// Workloads that are read for one budget.
 const MOST_READ: usize = 32;
 
@@ -225,8 +227,11 @@ impl PodUnavailableBudgets {
             .controller()
             .map(|owner| self.workloads.of_owner(namespace, owner));
         for budget in budgets {
+            let target = budget.spec.target_ref.as_ref().map(WorkloadRef::from);
             if covers(&budget, workload.as_ref(), |key| pod.metadata.label(key)) {
                 enqueue.key(namespace, budget.name());
+            } else if target.is_some_and(|target| self.workloads.watched(namespace, &target).is_none()) {
+                enqueue.after(namespace, budget.name(), COME_TOGETHER);
             }
         }
     }

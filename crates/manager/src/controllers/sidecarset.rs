@@ -1,6 +1,7 @@
 //! SidecarSets: what is watched and what is looked at. Every decision is made in [`kruise_core::sidecarset`].
 //!
-//! - A change of a set or of a Pod that it was injected into has the set looked at. A Pod that changed in nothing we read does not.
+//! - A change of a set or of a Pod that it was injected into has the set looked at. A Pod that changed in nothing we read does not. A set can have Pods all over the
+//!   cluster, of which some change all the time: their changes are gathered, for longer the more Pods it has.
 //! - A new Pod has the sets looked at that apply to it and were not injected. Which Pods may lack which set is remembered: all Pods are gone through only when a set is
 //!   new, its spec has changed, or the labels of namespaces have.
 //! - The cache keeps few annotations of a Pod. Where a set patches others, they are read before its Pods are updated.
@@ -35,11 +36,25 @@ use kruise_runtime::{
     resource::ObjectKey,
 };
 use maybe_missing::MaybeMissing;
+use parking_lot::Mutex;
 use prometheus::IntGaugeVec;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
+    time::Duration,
 };
+
+/// How long changes of Pods are gathered, for each Pod of the set. To plan for a Pod takes a small part of that.
+const PACE: Duration = Duration::from_micros(20);
+/// A set with fewer Pods is looked at at once.
+const FEW: u32 = 200;
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// How long changes of so many Pods are gathered.
+fn pace(pods: usize) -> Option<Duration> {
+    let pods = u32::try_from(pods).unwrap_or(u32::MAX);
+    (pods >= FEW).then(|| PACE.saturating_mul(pods).min(LONGEST))
+}
 
 pub(super) struct SidecarSets {
     sets: Store<SidecarSet>,
@@ -49,6 +64,8 @@ pub(super) struct SidecarSets {
     system: String,
     maybe_missing: MaybeMissing,
     annotations: Annotations,
+    /// How long changes of Pods are gathered, by set.
+    paces: Mutex<HashMap<String, Duration>>,
     /// Pods that lack their sidecars, by set.
     without_sidecars: IntGaugeVec,
 }
@@ -65,6 +82,7 @@ impl Observer for SidecarSets {
             system: platform.settings().environment.namespace.clone(),
             maybe_missing: MaybeMissing::default(),
             annotations: Annotations::new(platform.client().clone()),
+            paces: Mutex::default(),
             without_sidecars: platform.pods_without_sidecars().clone(),
         }
     }
@@ -102,6 +120,7 @@ impl Observer for SidecarSets {
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
         let set = self.sets.get("", &key.name)?;
         let pods = self.pods.by(&PODS_BY_SIDECAR_SET, &key.name);
+        self.remember_pace(&key.name, pods.len());
         let maybe_missing = self.maybe_missing(&set);
         let names: BTreeSet<&str> = pods
             .iter()
@@ -131,6 +150,7 @@ impl Observer for SidecarSets {
     fn forget(&self, key: &ObjectKey) {
         self.maybe_missing.forget(&key.name);
         self.annotations.forget(&key.name);
+        self.paces.lock().remove(&*key.name);
         let _ = self.without_sidecars.remove_label_values(&[&key.name]);
     }
 }
@@ -160,11 +180,13 @@ impl SidecarSets {
         if !names.is_empty() {
             let changed = has_changed(event);
             for name in names {
-                if changed {
-                    enqueue.key("", name);
-                } else {
-                    enqueue.if_waiting("", name);
+                let pace = self.paces.lock().get(name).copied();
+                match pace.filter(|_| changed) {
+                    Some(pace) => enqueue.after("", name, pace),
+                    None if changed => enqueue.key("", name),
+                    None => {}
                 }
+                enqueue.if_waiting("", name);
             }
         }
         if self.sets.is_empty() {
@@ -241,6 +263,14 @@ impl SidecarSets {
             .collect()
     }
 
+    fn remember_pace(&self, set: &str, pods: usize) {
+        let mut paces = self.paces.lock();
+        match pace(pods) {
+            Some(pace) => paces.insert(set.to_owned(), pace),
+            None => paces.remove(set),
+        };
+    }
+
     fn tell(&self, set: &str, missing: usize) {
         let count = i64::try_from(missing).unwrap_or(i64::MAX);
         self.without_sidecars.with_label_values(&[set]).set(count);
@@ -255,4 +285,16 @@ fn has_changed(event: &Event<'_, Pod>) -> bool {
     let mut before = old.metadata.clone();
     before.resource_version = new.metadata.resource_version;
     before != new.metadata || old.spec != new.spec || old.status != new.status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_many_pods_then_their_changes_are_gathered_for_a_while_but_never_for_long() {
+        let millis = |pods| pace(pods).map(|pace| pace.as_millis());
+        assert_eq!([0, 199, 200, 10_000].map(millis), [None, None, Some(4), Some(200)]);
+        assert_eq!(pace(usize::MAX), Some(LONGEST));
+    }
 }

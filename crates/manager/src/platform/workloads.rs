@@ -199,7 +199,7 @@ async fn read(client: &Client, namespace: &str, reference: &WorkloadRef) -> kube
             Ok(scale) => {
                 let wanted = scale.spec.and_then(|spec| spec.replicas).unwrap_or_default();
                 let labels = scale.status.and_then(|status| status.selector);
-                let selector = labels.as_deref().and_then(labels_of);
+                let selector = labels.as_deref().and_then(selector::parse);
                 let is_deleting = scale.metadata.deletion_timestamp.is_some();
                 return Ok(Some(found(
                     scale.metadata.uid,
@@ -217,17 +217,4 @@ async fn read(client: &Client, namespace: &str, reference: &WorkloadRef) -> kube
         let is_deleting = object.metadata.deletion_timestamp.is_some();
         found(object.metadata.uid, Replicas::Unknown, None, is_deleting)
     }))
-}
-
-/// Reads labels as a scale has them: `a=b,c=d`. What is more than that is not understood.
-fn labels_of(text: &str) -> Option<LabelSelector> {
-    let pair = |part: &str| {
-        let (key, value) = part.trim().split_once('=')?;
-        Some((key.to_owned(), value.trim_start_matches('=').to_owned()))
-    };
-    let labels: Option<BTreeMap<String, String>> = text.split(',').filter(|part| !part.is_empty()).map(pair).collect();
-    labels.filter(|labels| !labels.is_empty()).map(|labels| LabelSelector {
-        match_labels: Some(labels),
-        ..LabelSelector::default()
-    })
 }

@@ -141,7 +141,9 @@ impl Attempt {
         sets.create(&PostParams::default(), &set).await.unwrap();
         if let Some(budget) = case.budget {
             let budgets: Api<PodUnavailableBudget> = work.api();
-            let budget = json!({"metadata": {"name": "web"}, "spec": {"targetRef": target, "maxUnavailable": budget}});
+            // A kind without a scale subresource does not say how many Pods there should be.
+            let spec = json!({"targetRef": target, "maxUnavailable": budget, "protectTotalReplicas": case.pods});
+            let budget = json!({"metadata": {"name": "web"}, "spec": spec});
             let budget = serde_json::from_value(budget).unwrap();
             budgets.create(&PostParams::default(), &budget).await.unwrap();
         }

@@ -27,6 +27,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         given_a_protected_definition_then_it_goes_only_without_objects_that_stay,
         given_a_service_or_an_ingress_then_only_always_protects_it,
         given_an_object_that_goes_already_then_it_is_not_kept,
+        given_the_example_of_the_docs_then_it_says_what_may_be_deleted,
     ]
 }
 
@@ -270,4 +271,31 @@ async fn given_an_object_that_goes_already_then_it_is_not_kept(stage: Arc<Stage>
     api.patch("web", &PatchParams::default(), &Patch::Merge(free))
         .await
         .unwrap();
+}
+
+async fn given_the_example_of_the_docs_then_it_says_what_may_be_deleted(stage: Arc<Stage>) {
+    let text = include_str!("../../../../docs/examples/deletion-protection.yaml");
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    let strict = PatchParams {
+        field_manager: Some("examples".to_owned()),
+        field_validation: Some(kube::api::ValidationDirective::Strict),
+        ..PatchParams::default()
+    };
+    for document in &documents {
+        let kind: GroupVersionKind = match document["kind"].as_str().unwrap() {
+            "Service" => GroupVersionKind::gvk("", "v1", "Service"),
+            kind => GroupVersionKind::gvk("apps.kruise.io", "v1beta1", kind),
+        };
+        let objects: Api<DynamicObject> =
+            Api::namespaced_with(stage.client(), stage.namespace(), &ApiResource::from_gvk(&kind));
+        objects.patch("web", &strict, &Patch::Apply(document)).await.unwrap();
+    }
+    let services: Api<Service> = stage.api();
+    is_refused(services.delete("web", &DeleteParams::default()).await, "=Always");
+    let delete = async || stage.subjects.delete("web", &DeleteParams::default()).await;
+    is_refused(delete().await, "=Cascading and replicas 3>0");
+    stage.patch("web", json!({"spec": {"replicas": 0}})).await;
+    delete().await.unwrap();
+    release(&services, "web").await;
+    services.delete("web", &DeleteParams::default()).await.unwrap();
 }

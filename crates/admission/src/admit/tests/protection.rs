@@ -47,10 +47,10 @@ fn watched(gates: Gates, pods: &[Value], budgets: &[Value], registry: &Registry,
     let asked = Budgets::new(client.clone(), writer, recorder, gates);
     asked.read_from(stores.clone());
     let mut context = Context::new(client.clone(), gates, true, &metrics).with_stores(client, stores, "kruise-system");
-    context.budgets = Some(asked);
     if let Some(log) = log {
         context = context.with_audit_log(log);
     }
+    context = context.with_budgets(asked);
     Dispatch::new(descriptors(), context, metrics)
 }
 
@@ -257,6 +257,26 @@ async fn given_a_budget_that_cannot_be_asked_or_written_then_the_pod_stays() {
         answer["allowed"], true,
         "updates are not asked about without the gate: {answer}"
     );
+}
+
+#[tokio::test]
+async fn given_an_update_that_names_another_budget_then_the_one_before_is_asked() {
+    let gates = Gates::default().with(Gate::PodUnavailableBudgetUpdateGate, true);
+    let dispatch = dispatch(gates, &[], &[budget(1)]);
+    let changed = |named: &str| {
+        let mut pod = covered(true);
+        pod["spec"]["containers"][0]["image"] = json!("i:2");
+        pod["metadata"]["annotations"] = json!({"pub.kruise.io/related-pub": named});
+        pod
+    };
+    let mut uncovered = covered(true);
+    uncovered["metadata"]["annotations"] = json!({});
+    for (old, code) in [(covered(true), 403), (uncovered, 200)] {
+        let request = json!({"operation": "UPDATE", "resource": pods(), "object": changed("other"), "oldObject": old});
+        let answer = asked(&dispatch, "/validate-pod", request).await;
+        let found = answer["status"]["code"].as_i64().unwrap_or(200);
+        assert_eq!(found, code, "{answer}");
+    }
 }
 
 #[tokio::test]

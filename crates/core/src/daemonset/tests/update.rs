@@ -299,7 +299,8 @@ fn given_burst_replicas_then_no_more_pods_are_updated_in_place_at_a_time_and_non
         assert_eq!(pods.len(), at_a_time, "{burst}");
         assert_eq!(plan.wake_after, None, "{burst}");
         let said = nodes_why(&plan);
-        let is_said = |why: &&why::Nodes| matches!(why, why::Nodes::BurstLimited { nodes, .. } if nodes.count() == limited);
+        let is_said =
+            |why: &&why::Nodes| matches!(why, why::Nodes::BurstLimited { nodes, .. } if nodes.count() == limited);
         assert!(said.iter().any(is_said), "{burst}: {said:?}");
     }
 }

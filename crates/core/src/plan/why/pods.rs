@@ -52,7 +52,7 @@ pub enum Pods {
         /// The Pods.
         pods: PodNames,
     },
-    /// Pods should have containers of a SidecarSet and do not, because nobody answered when they were made.
+    /// Pods should have containers of a SidecarSet and do not, because nobody answered or the set did not apply when they were made.
     WithoutSidecars {
         /// The Pods.
         pods: PodNames,
@@ -80,7 +80,10 @@ impl fmt::Display for Pods {
                 write!(f, "No Pod is created or deleted while these cannot be read: {pods}.")
             }
             Self::WithoutSidecars { pods } => {
-                write!(f, "Made while nobody answered, and without their sidecars: {pods}.")
+                write!(
+                    f,
+                    "Without the containers of the set, as nobody answered or it did not apply when they were made: {pods}."
+                )
             }
         }
     }

@@ -10,7 +10,7 @@
 
 use super::{InjectError, Injection, is_hot, is_native, resources};
 use crate::shared::tree::Object;
-use kruise_api::names::{annotation, env};
+use kruise_api::names::{annotation, env, pattern};
 use kruise_api::sidecarset::container::{SharePolicyType, SidecarContainer, TransferEnv};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -246,7 +246,7 @@ pub fn label_or_annotation(path: &str) -> Option<(&'static str, &str)> {
 
 /// The two containers of a hot upgrade.
 fn twins(container: Object, declared: &SidecarContainer) -> Vec<Object> {
-    let (working, waiting) = names_of_twins(declared.name());
+    let [working, waiting] = pattern::hot_upgrade_containers(declared.name());
     let empty = &declared.policy.upgrade_strategy.hot_upgrade_empty_image;
     let mut second = container.clone();
     second.insert("image".to_owned(), json!(empty));
@@ -266,9 +266,4 @@ fn twins(container: Object, declared: &SidecarContainer) -> Vec<Object> {
             container
         })
         .collect()
-}
-
-/// The names of the two containers of a hot upgrade.
-pub fn names_of_twins(declared: &str) -> (String, String) {
-    (format!("{declared}-1"), format!("{declared}-2"))
 }

@@ -1,69 +1,14 @@
 //! What is written on a Pod about the sets that were injected: the hashes by which its containers are compared later, the list of sets, and which container of a hot
 //! upgrade works. The bytes are those of the original.
 
-use super::{InjectError, Injection, container::names_of_twins};
-use crate::shared::go_json;
+use super::{InjectError, Injection, lasting};
+use crate::shared::seconds::to_the_second;
 use crate::shared::tree::{Object, child_or_new};
+use crate::sidecarset::records::{Record, Records, written};
 use jiff::Timestamp;
-use kruise_api::names::annotation;
-use serde::{Deserialize, Serialize};
+use kruise_api::names::{annotation, pattern};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What a Pod says about one set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Record {
-    #[serde(default)]
-    pub update_timestamp: Option<String>,
-    #[serde(default)]
-    pub hash: String,
-    #[serde(default)]
-    pub sidecar_set_name: String,
-    #[serde(default)]
-    pub sidecar_list: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub controller_revision: String,
-}
-
-/// The records of a Pod by set. A form of old releases, which has nothing but the hash, is understood.
-///
-/// # Errors
-/// When the text is not such a map.
-pub fn read(text: &str) -> Result<BTreeMap<String, Record>, String> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Entry {
-        Hash(String),
-        Record(Record),
-    }
-    if text.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let entries: BTreeMap<String, Entry> = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let record = |(name, entry): (String, Entry)| match entry {
-        Entry::Record(record) => (name, record),
-        Entry::Hash(hash) => {
-            let record = Record {
-                hash,
-                sidecar_set_name: name.clone(),
-                ..Record::default()
-            };
-            (name, record)
-        }
-    };
-    Ok(entries.into_iter().map(record).collect())
-}
-
-/// The text of records, as the original writes it.
-pub fn text(records: &BTreeMap<String, Record>) -> String {
-    go_json::escape(&serde_json::to_string(records).unwrap_or_default())
-}
-
-/// A time as it stands in annotations.
-pub fn time(now: Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
 
 /// Writes down what is injected; `hot` are the declared names of containers of which there are two.
 pub(super) fn write(
@@ -79,30 +24,32 @@ pub(super) fn write(
     else {
         return Ok(());
     };
-    let now = time(now);
+    let now = to_the_second(now);
     for (key, of_images) in [
         (annotation::SIDECAR_SET_HASH, true),
         (annotation::SIDECAR_SET_HASH_WITHOUT_IMAGE, false),
     ] {
-        let there = read(value(annotations, key)).map_err(|reason| InjectError::Annotation { key, reason })?;
-        let mut records = there;
+        let unreadable = |error: serde_json::Error| InjectError::Annotation {
+            key,
+            reason: error.to_string(),
+        };
+        let mut records = Records::parse(value(annotations, key)).map_err(unreadable)?;
         for set in sets {
-            let hash = if of_images {
-                &set.hashes.hash
+            let (hash, revision) = if of_images {
+                (&set.hashes.hash, &*set.revision)
             } else {
-                &set.hashes.without_image
+                (&set.hashes.without_image, "")
             };
-            let revision = if of_images { &*set.revision } else { "" };
             let record = Record {
                 update_timestamp: Some(now.clone()),
                 hash: hash.clone(),
                 sidecar_set_name: set.name.to_owned(),
-                sidecar_list: Some(set.sidecars().into_iter().map(str::to_owned).collect()),
+                sidecar_list: Some(lasting(&set.spec)),
                 controller_revision: revision.to_owned(),
             };
-            records.insert(set.name.to_owned(), record);
+            records.by_set.insert(set.name.to_owned(), record);
         }
-        put(annotations, key, text(&records));
+        put(annotations, key, records.text());
     }
     let listed = value(annotations, annotation::SIDECAR_SET_INJECTED);
     let listed = listed.split(',').filter(|name| !name.is_empty());
@@ -126,7 +73,7 @@ fn write_versions(annotations: &mut Object, hot: &[String]) -> Result<(), Inject
         reason: error.to_string(),
     })?;
     for declared in hot {
-        let (first, second) = names_of_twins(declared);
+        let [first, second] = pattern::hot_upgrade_containers(declared);
         for (name, version, other) in [(&first, "1", "0"), (&second, "0", "1")] {
             put(
                 annotations,
@@ -141,8 +88,7 @@ fn write_versions(annotations: &mut Object, hot: &[String]) -> Result<(), Inject
         }
         working.insert(declared.clone(), first);
     }
-    let text = go_json::escape(&serde_json::to_string(&working).unwrap_or_default());
-    put(annotations, key, text);
+    put(annotations, key, written(&working));
     Ok(())
 }
 

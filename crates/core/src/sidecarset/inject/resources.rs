@@ -9,9 +9,18 @@ use crate::sidecarset::expression::{Number, Variable, evaluate};
 use kruise_api::sidecarset::container::{ResourceExprs, ResourcesPolicy, TargetContainersMode};
 use regex::Regex;
 use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// How large a regular expression may become; what is larger is a mistake.
 const LARGEST: usize = 1 << 20;
+/// Expressions that are remembered. To read one takes longer than all else that is done for a Pod.
+const REMEMBERED: usize = 64;
+
+thread_local! {
+    static READ: RefCell<HashMap<String, Rc<Regex>>> = RefCell::default();
+}
 
 /// Reads a regular expression.
 ///
@@ -22,6 +31,21 @@ pub fn read_expression(text: &str) -> Result<Regex, String> {
     builder.size_limit(LARGEST).build().map_err(|error| error.to_string())
 }
 
+/// As [`read_expression`], but only once for each.
+fn expression(text: &str) -> Result<Rc<Regex>, String> {
+    if let Some(known) = READ.with_borrow(|read| read.get(text).cloned()) {
+        return Ok(known);
+    }
+    let new = Rc::new(read_expression(text)?);
+    READ.with_borrow_mut(|read| {
+        if read.len() >= REMEMBERED {
+            read.clear();
+        }
+        read.insert(text.to_owned(), new.clone());
+    });
+    Ok(new)
+}
+
 /// Returns the resources of a container with this policy.
 ///
 /// # Errors
@@ -29,7 +53,7 @@ pub fn read_expression(text: &str) -> Result<Regex, String> {
 pub fn reckon<'a>(policy: &ResourcesPolicy, targets: impl Iterator<Item = &'a Value>) -> Result<Value, String> {
     let expression = match &*policy.target_containers_name_regex {
         "" | ".*" => None,
-        text => Some(read_expression(text)?),
+        text => Some(expression(text)?),
     };
     let fits = |target: &&Value| match &expression {
         Some(expression) => expression.is_match(super::name_of(target)),
@@ -149,6 +173,19 @@ mod tests {
             reckoned(&policy("sum", "cpu*50%", ""), &unlimited[1..]).unwrap(),
             json!({"requests": {"cpu": "0"}})
         );
+    }
+
+    #[test]
+    fn given_many_expressions_one_after_another_then_each_is_still_itself() {
+        for round in 0..2 {
+            for number in 0..=REMEMBERED {
+                let name = format!("c{number}");
+                let known = expression(&format!("^{name}$")).unwrap();
+                assert!(known.is_match(&name) && !known.is_match("c"), "{round}: {name}");
+                assert!(READ.with_borrow(HashMap::len) <= REMEMBERED);
+            }
+        }
+        assert!(Rc::ptr_eq(&expression("^one$").unwrap(), &expression("^one$").unwrap()));
     }
 
     #[test]

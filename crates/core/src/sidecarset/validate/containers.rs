@@ -5,11 +5,15 @@ use crate::shared::validate::label::key_faults;
 use crate::sidecarset::expression::{Number, Variable, evaluate};
 use crate::sidecarset::inject::container::label_or_annotation;
 use crate::sidecarset::inject::{is_hot, is_native, resources};
+use kruise_api::names::pattern::hot_upgrade_containers;
 use kruise_api::sidecarset::container::{
     PodInjectPolicy, ResourcesPolicy, SharePolicyType, SidecarContainer, SourceContainerName,
 };
 use kruise_api::sidecarset::v1beta1::SidecarSet;
 use serde_json::{Value, json};
+
+/// Its two containers have two characters more, and still have to fit.
+const LONGEST_HOT_NAME: usize = 61;
 
 pub(super) fn validate(new: &SidecarSet, errors: &mut FieldErrors) {
     for (list, containers, is_init) in [
@@ -24,6 +28,7 @@ pub(super) fn validate(new: &SidecarSet, errors: &mut FieldErrors) {
             if is_hot(container) && (!is_init || is_native(container)) {
                 validate_hot_upgrade(container, &at, errors);
             }
+            validate_injected_name(new, container, &at, errors);
             validate_transfers(container, is_init, &at, errors);
             if let Some(policy) = &container.policy.resources_policy {
                 validate_resources(container, policy, is_init, &at, errors);
@@ -57,6 +62,24 @@ fn validate_hot_upgrade(container: &SidecarContainer, at: &Path, errors: &mut Fi
         let at = at.child("upgradeStrategy").child("hotUpgradeEmptyImage");
         let detail = "the container that does not work needs an image; without one every Pod would be refused";
         errors.push(FieldError::required(&at, detail));
+    }
+}
+
+/// For a hot upgrade there are two containers in Pods, whose names have to be good ones as well.
+fn validate_injected_name(new: &SidecarSet, container: &SidecarContainer, at: &Path, errors: &mut FieldErrors) {
+    let native = new.spec.init_containers.iter().filter(|each| is_native(each));
+    for twin in native.chain(&new.spec.containers).filter(|each| is_hot(each)) {
+        let names = hot_upgrade_containers(twin.name());
+        if names.iter().any(|name| name == container.name()) {
+            let detail = format!(
+                "{} is upgraded hot, and one of its two containers has this name",
+                twin.name()
+            );
+            errors.push(FieldError::invalid(&at.child("name"), container.name(), &detail));
+        }
+    }
+    if is_hot(container) && container.name().len() > LONGEST_HOT_NAME {
+        errors.push(FieldError::too_long(&at.child("name"), LONGEST_HOT_NAME));
     }
 }
 
@@ -168,6 +191,48 @@ fn validate_resources(
                 let at = at.child(kind).child(resource);
                 let detail = format!("invalid expression: {error}");
                 errors.push(FieldError::invalid(&at, expression.as_str(), &detail));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_a_hot_upgrade_then_the_names_of_both_containers_have_to_be_good_ones() {
+        let hot = |name: &str| {
+            json!({"name": name, "image": "i:1",
+                "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e:1"}})
+        };
+        let cold = |name: &str| json!({"name": name, "image": "i:1"});
+        for (containers, init_containers, wrong) in [
+            (json!([hot("mesh"), cold("log-1")]), json!([hot("log")]), None),
+            (
+                json!([hot("mesh"), cold("mesh-2")]),
+                json!([]),
+                Some("spec.containers[1].name"),
+            ),
+            (
+                json!([hot("mesh")]),
+                json!([cold("mesh-1")]),
+                Some("spec.initContainers[0].name"),
+            ),
+            (json!([hot(&"a".repeat(61)), cold(&"b".repeat(63))]), json!([]), None),
+            (
+                json!([hot(&"a".repeat(62))]),
+                json!([]),
+                Some("spec.containers[0].name"),
+            ),
+        ] {
+            let set = json!({"spec": {"containers": containers, "initContainers": init_containers}});
+            let mut errors = FieldErrors::default();
+            validate(&serde_json::from_value(set).unwrap(), &mut errors);
+            let found = errors.into_result().err().map(|refusal| refusal.message);
+            match wrong {
+                None => assert_eq!(found, None, "{containers}"),
+                Some(field) => assert!(found.unwrap().contains(field), "{containers}"),
             }
         }
     }

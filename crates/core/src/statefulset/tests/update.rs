@@ -385,7 +385,11 @@ fn given_ordered_ready_and_hooks_that_always_let_go_then_every_pod_is_updated_in
     let before = uids(&world);
     world.image("nginx:2");
     world.run();
-    assert!(world.images().iter().all(|(_, image)| image == "nginx:2"), "{:?}", world.images());
+    assert!(
+        world.images().iter().all(|(_, image)| image == "nginx:2"),
+        "{:?}",
+        world.images()
+    );
     assert_eq!(uids(&world), before);
     assert_eq!(world.status("updatedAvailableReplicas"), 3);
 }
@@ -408,7 +412,11 @@ fn given_a_current_revision_that_somebody_replaced_then_its_missing_pods_say_so_
             pods: ["web-0"].into_iter().collect(),
         };
         assert!(plan.why.contains(&Why::Ordinals(said)), "{:?}", plan.why);
-        let told = plan.events.iter().map(|event| event.message.as_str()).collect::<String>();
+        let told = plan
+            .events
+            .iter()
+            .map(|event| event.message.as_str())
+            .collect::<String>();
         assert!(told.contains("revision web-old has no Pod template: web-0"), "{told}");
         let status = plan.status.unwrap();
         assert!(format!("{status:?}").contains("FailedCreatePod"), "{status:?}");
@@ -417,12 +425,20 @@ fn given_a_current_revision_that_somebody_replaced_then_its_missing_pods_say_so_
 
 #[test]
 fn given_images_to_pull_ahead_then_jobs_come_with_a_rollout_that_is_worth_it_and_go_with_its_end() {
-    let jobs = |world: &World| world.cluster.all(ImagePullJob::RESOURCE).cloned().collect::<Vec<Value>>();
+    let jobs = |world: &World| {
+        world
+            .cluster
+            .all(ImagePullJob::RESOURCE)
+            .cloned()
+            .collect::<Vec<Value>>()
+    };
     let rolled = |replicas: i32, rolling_rules: Value, annotations: Value| {
         let mut world = World::new(&with_replicas(rules("Parallel", &rolling_rules), replicas));
         world.env.gates = world.env.gates.with(Gate::PreDownloadImageForInPlaceUpdate, true);
         world.env.settings.image_pull_jobs = true;
-        world.cluster.edit(StatefulSet::RESOURCE, "web", |set| set["metadata"]["annotations"] = annotations);
+        world.cluster.edit(StatefulSet::RESOURCE, "web", |set| {
+            set["metadata"]["annotations"] = annotations
+        });
         world.run();
         world.image("nginx:2");
         for _ in 0..3 {
@@ -449,9 +465,24 @@ fn given_images_to_pull_ahead_then_jobs_come_with_a_rollout_that_is_worth_it_and
     for (replicas, rolling_rules, annotations, expected) in [
         (3, in_place.clone(), json!({}), 0),
         (4, json!({ "podUpdatePolicy": "ReCreate" }), json!({}), 0),
-        (4, json!({ "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%" }), json!({}), 0),
-        (4, json!({ "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%", "partition": 1 }), json!({}), 1),
-        (4, in_place, json!({ "apps.kruise.io/image-predownload-min-updated-ready-pods": "50%" }), 0),
+        (
+            4,
+            json!({ "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%" }),
+            json!({}),
+            0,
+        ),
+        (
+            4,
+            json!({ "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%", "partition": 1 }),
+            json!({}),
+            1,
+        ),
+        (
+            4,
+            in_place,
+            json!({ "apps.kruise.io/image-predownload-min-updated-ready-pods": "50%" }),
+            0,
+        ),
     ] {
         let world = rolled(replicas, rolling_rules.clone(), annotations);
         assert_eq!(jobs(&world).len(), expected, "{replicas} {rolling_rules}");

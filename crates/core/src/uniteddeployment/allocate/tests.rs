@@ -192,6 +192,12 @@ fn any_subsets() -> impl Strategy<Value = Vec<Subset>> {
     })
 }
 
+/// What a user asks for a subset, or nothing.
+fn any_wanted() -> impl Strategy<Value = Option<IntOrPercent>> {
+    let share = (0..=100i32).prop_map(|share| IntOrPercent::Text(format!("{share}%").into()));
+    proptest::option::of(prop_oneof![(0..8i32).prop_map(IntOrPercent::Int), share])
+}
+
 fn number(value: Option<&IntOrPercent>, otherwise: i32) -> i32 {
     value.map_or(otherwise, |value| value.round_of(0).unwrap())
 }
@@ -226,6 +232,49 @@ proptest! {
         let more = divide(total + 1, Mode::Fixed, &subsets).unwrap();
         prop_assert_eq!(shares.iter().zip(&more).filter(|(before, after)| before != after).count(), 1);
         prop_assert!(shares.iter().zip(&more).all(|(before, after)| before <= after));
+    }
+
+    #[test]
+    fn average_shares_move_as_few_pods_as_there_is_need(pods in proptest::collection::vec(0..12i32, 1..6)) {
+        let total: i32 = pods.iter().sum();
+        let named = pods.iter().enumerate().map(|(number, count)| Subset::named(&format!("s{number}")).runs(*count, *count));
+        let shares = divide(total, Mode::Fixed, &named.collect::<Vec<_>>()).unwrap();
+        let moved = |shares: &[i32]| -> i32 { shares.iter().zip(&pods).map(|(share, count)| (share - count).max(0)).sum() };
+        let count = i32::try_from(pods.len()).unwrap();
+        let (each, more) = (total / count, total % count);
+        prop_assert!(shares.iter().all(|share| (each..=each + 1).contains(share)));
+        // All the other ways to give what cannot be divided.
+        for chosen in 0..1_u32 << pods.len() {
+            if i32::try_from(chosen.count_ones()).unwrap() == more {
+                let other: Vec<i32> = (0..pods.len()).map(|bit| each + i32::from(chosen & (1 << bit) != 0)).collect();
+                prop_assert!(moved(&shares) <= moved(&other), "{:?} moves more than {:?}", shares, other);
+            }
+        }
+    }
+
+    #[test]
+    fn specified_shares_are_given_and_the_rest_sums_up(wanted in proptest::collection::vec(any_wanted(), 1..6), total in 0..40i32) {
+        let named = wanted.iter().enumerate().map(|(number, replicas)| Subset {
+            replicas: replicas.clone(),
+            ..Subset::named(&format!("s{number}"))
+        });
+        let mut subsets: Vec<Subset> = named.collect();
+        let fixed: i32 = wanted.iter().flatten().map(|replicas| replicas.round_of(total).unwrap()).sum();
+        let is_possible = fixed == total || fixed < total && wanted.iter().any(Option::is_none);
+        let Ok(shares) = divide(total, Mode::Fixed, &subsets) else {
+            prop_assert!(!is_possible);
+            return Ok(());
+        };
+        prop_assert!(is_possible);
+        prop_assert_eq!(shares.iter().sum::<i32>(), total);
+        for ((subset, share), replicas) in subsets.iter_mut().zip(&shares).zip(&wanted) {
+            subset.current = Some(*share);
+            if let Some(replicas) = replicas {
+                prop_assert_eq!(*share, replicas.round_of(total).unwrap());
+            }
+        }
+        // Where it is as it should be, nothing moves.
+        prop_assert_eq!(divide(total, Mode::Fixed, &subsets).unwrap(), shares);
     }
 
     #[test]

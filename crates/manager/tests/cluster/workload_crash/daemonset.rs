@@ -64,3 +64,12 @@ fn given_a_crash_after_any_write_of_an_update_in_place_then_every_pod_is_kept() 
     let rules = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 1});
     crash_after_any_write("ads-in-place", move |nodes| updating(nodes, &rules, NODES, Kept::All));
 }
+
+#[test]
+fn given_a_crash_after_any_write_of_an_update_in_place_within_a_budget_then_it_holds() {
+    let rules = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": NODES});
+    crash_after_any_write("ads-budget", move |nodes| Case {
+        budget: Some(1),
+        ..updating(nodes, &rules, NODES, Kept::All)
+    });
+}

@@ -74,6 +74,15 @@ fn given_a_crash_after_any_write_of_an_update_in_place_then_every_pod_is_kept() 
 }
 
 #[test]
+fn given_a_crash_after_any_write_of_an_update_anew_within_a_budget_then_it_holds() {
+    crash_after_any_write("sts-budget", |_| Case {
+        before: web(3, "Parallel", "ReCreate").set("/spec/updateStrategy/rollingUpdate/maxUnavailable", 3),
+        budget: Some(1),
+        ..updating("ReCreate", Kept::None)
+    });
+}
+
+#[test]
 fn given_a_crash_after_any_write_of_scaling_in_then_claims_go_with_their_pods() {
     let policy = json!({"whenScaled": "Delete", "whenDeleted": "Retain"});
     // Nobody provides volumes, so the scheduler would wait for ever: the Pods go past it.

@@ -46,13 +46,6 @@ async fn known(stage: &Stage, name: &str) {
     .await;
 }
 
-fn dry() -> PostParams {
-    PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    }
-}
-
 async fn given_a_budget_then_a_new_pod_is_covered_from_its_first_moment_whatever_else_is_done_to_it(stage: Arc<Stage>) {
     let namespace = stage.namespace();
     try_budget(&stage, "budget", labelled(&json!({"side": namespace})))
@@ -68,8 +61,20 @@ async fn given_a_budget_then_a_new_pod_is_covered_from_its_first_moment_whatever
     sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap())
         .await
         .unwrap();
+    let zone = json!({"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]});
+    let spread = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread", "metadata": {"name": "spread"}, "spec": {
+            "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"},
+            "subsets": [{"name": "a", "requiredNodeSelector": zone, "patch": {"metadata": {"labels": {"tier": "a"}}}}],
+        },
+    });
+    stage
+        .objects("v1beta1", "WorkloadSpread")
+        .create(&PostParams::default(), &serde_json::from_value(spread).unwrap())
+        .await
+        .unwrap();
     let owner = cloneset("web").uid("0").json();
-    let made = pod("web-0")
+    let mut made = pod("web-0")
         .image("nginx:1")
         .label("side", namespace)
         .annotation("apps.kruise.io/container-launch-priority", "Ordered")
@@ -77,13 +82,16 @@ async fn given_a_budget_then_a_new_pod_is_covered_from_its_first_moment_whatever
         .container("helper", "busybox:1")
         .owned_by(&owner)
         .build();
-    // The set may not be known yet.
-    let made = eventually(PATIENCE, "the sidecar is injected", || async {
-        let made = json!(stage.pods.create(&dry(), &made).await?);
-        if made["spec"]["containers"].as_array().is_some_and(|all| all.len() == 3) {
+    made.metadata.name = None;
+    made.metadata.generate_name = Some("web-".to_owned());
+    // Set and spread may not be known yet. A Pod in a dry run gets no subset.
+    let made = eventually(PATIENCE, "a sidecar and a subset are given", || async {
+        let made = json!(stage.pods.create(&PostParams::default(), &made).await?);
+        let containers = made["spec"]["containers"].as_array().map(Vec::len);
+        if containers == Some(3) && made["metadata"]["labels"]["tier"] == "a" {
             Ok(made)
         } else {
-            Err(NotYet::new(made["spec"]["containers"].to_string()))
+            Err(NotYet::new(made.to_string()))
         }
     })
     .await;
@@ -256,6 +264,18 @@ async fn given_a_kind_of_somebody_else_with_a_scale_then_its_replicas_count(stag
         .await
         .unwrap();
     status(&stage, json!({"totalReplicas": 5, "desiredAvailable": 3})).await;
+    // A new Pod of it is covered before anything else happens.
+    let made = pod("web-3")
+        .image("nginx:1")
+        .label("app", "web")
+        .on_node(&stage.node(0));
+    stage.pods.create(&PostParams::default(), &made.build()).await.unwrap();
+    let is_covered = |pod: &k8s_openapi::api::core::v1::Pod| {
+        pod.annotations()
+            .get("pub.kruise.io/related-pub")
+            .is_some_and(|name| name == "budget")
+    };
+    stage.until_pod("web-3", "it is covered", is_covered).await;
     games.forget().await;
 }
 

@@ -28,6 +28,13 @@ fn example(file: &str) -> Value {
     serde_saphyr::from_str(&fs::read_to_string(folder.join(file)).unwrap()).unwrap()
 }
 
+fn dry_run() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    }
+}
+
 async fn given_the_examples_of_updates_then_they_are_taken_and_looked_after(stage: Arc<Stage>) {
     for file in ["sidecarset-update.yaml", "sidecarset-hot-upgrade.yaml"] {
         let object: DynamicObject = serde_json::from_value(example(file)).unwrap();
@@ -57,6 +64,12 @@ async fn given_the_examples_of_updates_then_they_are_taken_and_looked_after(stag
                     .ok_or_else(|| NotYet::new(format!("{status}")))
             })
             .await;
+            if file == "sidecarset-hot-upgrade.yaml" {
+                let pod = serde_json::from_value(example("sidecarset-hot-upgrade-pod.yaml")).unwrap();
+                let made = json!(stage.pods.create(&dry_run(), &pod).await.unwrap());
+                let made = names(&made["spec"]["containers"]);
+                assert_eq!(made, ["mesh-proxy-1", "mesh-proxy-2", "main"]);
+            }
             sets.delete(&name, &DeleteParams::default()).await.unwrap();
         }
     }
@@ -77,17 +90,13 @@ async fn given_the_examples_of_injection_then_a_pod_gets_what_the_page_says(stag
         let taken = sets.patch(&set.name_any(), &strict, &Patch::Apply(&set)).await;
         taken.unwrap_or_else(|error| panic!("{file}: {error}"));
     }
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
     for (tier, image) in [(Value::Null, "busybox:1.36"), (json!("test"), "busybox:1.37")] {
         let mut pod = example("sidecarset-pod.yaml");
         let labels = json!({"metadata": {"labels": {"tier": tier}}});
         kruise_api::merge_patch::merge(&mut pod, &labels);
         let pod: k8s_openapi::api::core::v1::Pod = serde_json::from_value(pod).unwrap();
         let made = eventually(PATIENCE, "it is injected", || async {
-            let made = json!(stage.pods.create(&dry_run, &pod).await?);
+            let made = json!(stage.pods.create(&dry_run(), &pod).await?);
             let is_injected = made["spec"]["containers"][0]["image"] == image;
             is_injected
                 .then_some(made.clone())

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     core::v1::{Event, Pod},
 };
 use kruise_api::sidecarset::v1beta1::SidecarSet;
-use kruise_core::sidecarset::hashes;
+use kruise_core::sidecarset::hash::Hashes;
 use kruise_testkit::{
     builders::{Fixture as _, PodBuilder, pod},
     eventually::{NotYet, eventually},
@@ -102,7 +102,7 @@ impl<'a> Set<'a> {
     /// Makes a Pod as injection does.
     pub(super) async fn pod(&self, name: &str) {
         let set: SidecarSet = serde_json::from_value(self.get().await).unwrap();
-        let now = hashes(&set);
+        let now = Hashes::of_set(&set);
         let mut made = pod(name)
             .image("app:1")
             .label(LABEL, &self.name)
@@ -132,14 +132,11 @@ impl<'a> Set<'a> {
                 .to_string()
         };
         made = made
-            .annotation("kruise.io/sidecarset-hash", &record(&now.hash))
-            .annotation("kruise.io/sidecarset-hash-without-image", &record(&now.without_image))
+            .annotation("kruise.io/sidecarset-hash", record(&now.hash))
+            .annotation("kruise.io/sidecarset-hash-without-image", record(&now.without_image))
             .annotation("kruise.io/sidecarset-injected-list", &self.name);
         if working != json!({}) {
-            made = made.annotation(
-                "kruise.io/sidecarset-working-hotupgrade-container",
-                &working.to_string(),
-            );
+            made = made.annotation("kruise.io/sidecarset-working-hotupgrade-container", working.to_string());
         }
         self.stage
             .pods

@@ -109,7 +109,10 @@ async fn given_a_grace_period_then_the_image_follows_it(stage: Arc<Stage>) {
     let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     let out_of_service = time(&gate["lastTransitionTime"]);
     let started = time(&status["containerStatuses"][0]["state"]["running"]["startedAt"]);
-    assert!(started.duration_since(out_of_service).as_secs() >= 3, "{out_of_service} {started}");
+    assert!(
+        started.duration_since(out_of_service).as_secs() >= 3,
+        "{out_of_service} {started}"
+    );
 }
 
 async fn given_min_ready_seconds_then_availability_lags(stage: Arc<Stage>) {
