@@ -46,7 +46,7 @@ pub(super) struct Step {
     claims: Fates,
     #[serde(default)]
     barriers: Fates,
-    /// By their real names.
+    /// By their real names, each with its state before the step.
     #[serde(default)]
     pull_jobs: Fates,
     /// Environment of the Pods, by container.
