@@ -51,7 +51,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
         }
     };
     // The manager has as much time again.
-    let Told {
+    let Report {
         summary,
         sentences,
         manager,
@@ -109,7 +109,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
 }
 
 /// What is told of an object.
-struct Told {
+struct Report {
     summary: String,
     sentences: Vec<String>,
     /// The manager that was asked, if one was, or why it did not answer.
@@ -141,7 +141,7 @@ fn read(words: &[String]) -> Result<Option<(Subject, &str)>> {
     Ok(Some((subject, name)))
 }
 
-async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, time: Duration) -> Result<Told> {
+async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, time: Duration) -> Result<Report> {
     let api: Api<PodUnavailableBudget> = Api::namespaced(client.clone(), namespace);
     let budget = api.get(name).await.map_err(said)?;
     let status = budget.status.clone().unwrap_or_default();
@@ -189,14 +189,14 @@ async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, ti
             .flat_map(|plans| plans.values())
             .flat_map(next::reasons),
     );
-    Ok(Told {
+    Ok(Report {
         summary,
         sentences,
         manager: Some(answer.map(|answer| answer.by)),
     })
 }
 
-async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Told> {
+async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Report> {
     let api: Api<WholePod> = Api::namespaced(client.clone(), namespace);
     let whole = api.get(name).await.map_err(said)?;
     let pod: Pod = serde_json::to_value(&whole)
@@ -239,7 +239,7 @@ async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Told> {
     } else {
         "what stands between it and its deletion"
     };
-    Ok(Told {
+    Ok(Report {
         summary: summary.to_owned(),
         sentences,
         manager: None,
