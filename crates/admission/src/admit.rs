@@ -66,7 +66,7 @@ pub(crate) fn validate<'a, A: Admit>(
             return Verdict::allow();
         }
         match call.validate_object::<A>().await {
-            Ok(()) => Verdict::allow(),
+            Ok(warnings) => warnings.into_iter().fold(Verdict::allow(), Verdict::warn),
             Err(refusal) => refusal,
         }
     })
@@ -117,7 +117,7 @@ impl Call<'_> {
         let (env, object) = (self.env()?, self.object()?);
         let new: A = read(object, env.version)?;
         if self.descriptor.validate.is_none() {
-            self.validate_object::<A>().await?;
+            drop(self.validate_object::<A>().await?);
         }
         let before = fields(object)?;
         let old = self.request.old_object.map(fields).transpose()?;
@@ -130,7 +130,8 @@ impl Call<'_> {
         Ok(Verdict::change(diff(&Value::Object(before), &Value::Object(after))))
     }
 
-    async fn validate_object<A: Admit>(&self) -> Result<(), Verdict> {
+    /// Returns what the user is to be warned of.
+    async fn validate_object<A: Admit>(&self) -> Result<Vec<String>, Verdict> {
         let env = self.env()?;
         let new: A = read(self.object()?, env.version)?;
         let old: Option<A> = self.request.old_object.and_then(|old| read(old, env.version).ok());
@@ -146,7 +147,8 @@ impl Call<'_> {
             Some(old) => new.validate_update(old, &env, found),
             None => new.validate(&env, found),
         };
-        self.decide(template_errors, needs, validate).await
+        self.decide(template_errors, needs, validate).await?;
+        Ok(new.warnings(&env))
     }
 
     async fn check_templates(&self, templates: Vec<Template>) -> Result<Vec<FieldError>, Verdict> {

@@ -45,6 +45,8 @@ pub(crate) struct Connection {
 pub(crate) enum Command {
     /// Say what a controller does with an object now, and what holds it back
     Explain(Explain),
+    /// Show on which nodes a BroadcastJob has Pods, how they are, and why they failed
+    Get(Get),
     /// Restart containers of a running Pod in place, and follow how it goes
     Restart(Restart),
     /// Pull an image onto nodes ahead of time, and follow how it goes
@@ -174,6 +176,16 @@ pub(crate) struct Explain {
     /// Port of the manager's debug endpoint (its flag --pprof-addr)
     #[arg(long, value_name = "PORT", default_value_t = 8090)]
     pub(crate) manager_port: u16,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  kubectl kruise get broadcastjob clean-up\n  kubectl kruise get bcj/clean-up -n shop"
+)]
+pub(crate) struct Get {
+    /// Kind and name: `broadcastjob clean-up`, or `broadcastjob/clean-up`
+    #[arg(required = true, num_args = 1..=2, value_name = "KIND NAME")]
+    pub(crate) object: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

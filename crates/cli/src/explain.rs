@@ -64,13 +64,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Compl
         }
         .text(),
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .or_else(|error| match error.kind() {
-            // Whoever reads has seen enough.
-            io::ErrorKind::BrokenPipe => Ok(()),
-            _ => Err(error),
-        })?;
+    print(&text)?;
     Ok(if answer.is_ok() {
         Completeness::All
     } else {
@@ -78,7 +72,17 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Compl
     })
 }
 
-async fn get(client: &Client, kind: &ExplainedKind, namespace: &str, name: &str) -> Result<Value> {
+/// Prints what was asked for.
+pub(crate) fn print(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+/// Reads an object of a kind.
+pub(crate) async fn get(client: &Client, kind: &ExplainedKind, namespace: &str, name: &str) -> Result<Value> {
     let resource = kind.resource();
     let api: Api<DynamicObject> = if namespace.is_empty() {
         Api::all_with(client.clone(), &resource)

@@ -1,10 +1,11 @@
-//! kubectl-kruise: the kubectl plugin. `kubectl kruise explain cloneset web` says why nothing happens; `restart` and `pull` make a
+//! kubectl-kruise: the kubectl plugin. `kubectl kruise explain cloneset web` says why nothing happens; `get broadcastjob clean-up` shows its nodes; `restart` and `pull` make a
 //! ContainerRecreateRequest or an ImagePullJob and follow it; `sidecar plan` tells what would be injected into a Pod.
 //!
 //! Exit codes: 0 when everything was told or done, 1 after an error or when not all of it could be done, 2 when the command line is wrong, 3 when only part could be told because no
 //! manager could be reached.
 
 mod args;
+mod broadcastjob_nodes;
 mod connect;
 mod explain;
 mod follow;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         .map_err(anyhow::Error::from)
         .and_then(|runtime| match &args.command {
             Command::Explain(explain) => runtime.block_on(explain::run(&args.connection, explain)),
+            Command::Get(get) => runtime.block_on(broadcastjob_nodes::run(&args.connection, get)),
             Command::Restart(restart) => runtime.block_on(restart::run(&args.connection, restart)),
             Command::Pull(pull) => runtime.block_on(pull::run(&args.connection, pull)),
             Command::Sidecar(SidecarCommand::Plan(plan)) => runtime.block_on(sidecar::plan(&args.connection, plan)),

@@ -167,7 +167,7 @@ pub(crate) fn read(words: &[String]) -> Result<(&'static ExplainedKind, &str)> {
     let (kind, name) = match words {
         [one] => match one.split_once('/') {
             Some(parts) => parts,
-            None => bail!("say the name as well: kubectl kruise explain {one} NAME"),
+            None => bail!("say the name as well: {one} NAME"),
         },
         [kind, name] => (kind.as_str(), name.as_str()),
         _ => bail!("say a kind and a name"),

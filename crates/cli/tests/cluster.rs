@@ -3,6 +3,7 @@
 mod cluster {
     mod commands;
     mod explain;
+    mod get;
     mod protection;
     mod sidecar;
     mod stage;

@@ -6,7 +6,8 @@
 //! 2. On the kind's mutating path defaults are written ([`Admit::default`]).
 //! 3. On its validating path everything that is wrong is told at once ([`Admit::validate`], [`Admit::validate_update`]). A kind without such a path is
 //!    validated on its mutating path, before its defaults are written.
-//! 4. Its deletion may be refused ([`Admit::refuse_deletion`]).
+//! 4. What is allowed and yet hardly meant is told as a warning ([`Admit::warnings`]).
+//! 5. Its deletion may be refused ([`Admit::refuse_deletion`]).
 //!
 //! Rules are pure. What they have to know of the cluster they name beforehand ([`Needs`], [`Admit::templates`]), and get what was found ([`Lookups`]).
 //! They are asked again with that until nothing is missing, so that a second object may be named by the first.
@@ -72,6 +73,11 @@ pub trait Admit: Sized + Send + Sync + 'static {
     /// With everything that is wrong.
     fn validate_update(&self, _old: &Self, env: &Env, found: &Lookups) -> Result<(), Refusal> {
         self.validate(env, found)
+    }
+
+    /// Returns what the user should know of this object, which is allowed.
+    fn warnings(&self, _env: &Env) -> Vec<String> {
+        Vec::new()
     }
 
     /// Returns why the object may not be deleted. Most kinds cannot be protected.

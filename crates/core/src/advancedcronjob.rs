@@ -85,8 +85,8 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
         }
     };
     let last = status.last_schedule_time.as_ref().map(|last| last.0);
-    let next = schedule.next(env.now);
-    match due::look_up(cron, last, &schedule, env.now) {
+    let (due, next) = due::look_up(cron, last, &schedule, env.now);
+    match due {
         Due::TooMany => {
             plan.because(why::Jobs::MissedTooMany);
             tell_missed(observed, &mut plan);

@@ -27,6 +27,7 @@ pub mod resourcedistribution;
 pub mod shared;
 pub mod sidecar_terminator;
 pub mod sidecarset;
+pub mod state_metrics;
 pub mod statefulset;
 pub mod uniteddeployment;
 pub mod workloadspread;

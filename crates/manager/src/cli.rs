@@ -2,8 +2,10 @@
 //!
 //! Some flags tune mechanisms that only the original has; they are accepted, and their help says so.
 
+mod state_metrics;
 mod workers;
 
+pub use state_metrics::StateMetricsFlags;
 pub use workers::Workers;
 
 use kruise_api::names::object;
@@ -29,6 +31,8 @@ pub struct Flags {
     pub api: ApiFlags,
     #[command(flatten)]
     pub rules: RuleFlags,
+    #[command(flatten)]
+    pub state_metrics: StateMetricsFlags,
     #[command(flatten)]
     pub workers: Workers,
     #[command(flatten)]

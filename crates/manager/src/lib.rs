@@ -12,6 +12,7 @@ pub mod platform;
 mod reconcile;
 pub mod run;
 pub mod settings;
+mod state_metrics;
 pub mod uninstall;
 
 pub use cli::Flags;

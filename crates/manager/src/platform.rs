@@ -41,7 +41,7 @@ use kruise_core::{
 };
 use kruise_runtime::{
     admin::Plans,
-    cache::{Cache, CacheOptions, Kind, Store, Stores},
+    cache::{Cache, CacheOptions, Kind, Store, Stores, Traffic},
     client::ServerVersion,
     controller::ControllerMetrics,
     events::{self, EventWriter, Recorder},
@@ -273,6 +273,11 @@ impl Platform {
                 ..Env::at(Timestamp::UNIX_EPOCH)
             },
         }
+    }
+
+    /// Returns what knows how often the kinds that were asked for so far were listed and watched.
+    pub fn traffic(&self) -> Traffic {
+        self.cache.traffic()
     }
 
     /// The cache with everything that was asked for; it has to be run.

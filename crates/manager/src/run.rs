@@ -4,7 +4,7 @@
 //! 2. Open the record of refused deletions.
 //! 3. Serve health and metrics. Readiness waits for the webhooks, and for a while for what they read from the cache; a cache that does not hear of the API server for minutes is unhealthy.
 //! 4. Reach the API server and read its version and those of our kinds; failing that ends the process.
-//! 5. Declare what is watched, and fill the cache. Every replica does, so that a standby can take over at once.
+//! 5. Declare what is watched, by controllers and for state metrics, and fill the cache. Every replica does, so that a standby can take over at once.
 //! 6. Start admission. Not before its certificates are handed out does the process go on, and not getting there in time ends it. It does not wait for the
 //!    cache: objects in an older version are listed only once we convert them.
 //! 7. Stand for election. The replica that leads runs the controllers; a lost lease ends the process.
@@ -14,13 +14,16 @@
 mod endpoints;
 mod leading;
 
-use crate::{Settings, configuration, controllers, leader::LeaseHolder, platform::Platform};
+use crate::{
+    Settings, configuration, controllers, leader::LeaseHolder, platform::Platform, state_metrics::StateMetrics,
+};
 use anyhow::Result;
 use endpoints::Endpoints;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kruise_admission::{Admission, AdmissionError, AuditLog, Dependencies, Installed, Readiness, explain::Explainer};
 use kruise_api::{kind::Kind as _, names::component::MANAGER_USER_AGENT};
 use kruise_runtime::{
+    admin::exposition_router,
     client,
     lease::Leadership,
     metrics,
@@ -49,7 +52,8 @@ pub async fn run_through(
 ) -> Result<()> {
     let settings = Arc::new(settings);
     announce(&settings);
-    let endpoints = Endpoints::bind(&settings.flags.process).await?;
+    let mut endpoints = Endpoints::bind(&settings.flags).await?;
+    let state_metrics = endpoints.state_metrics.take();
     let audit = AuditLog::open(&settings.flags.process.protection_log_path)?;
     let registry = metrics::registry(MANAGER_USER_AGENT, env!("CARGO_PKG_VERSION"))?;
     let readiness = Readiness::default();
@@ -79,6 +83,11 @@ pub async fn run_through(
     configuration::watch(&mut platform, &registry)?;
     platform.watch_for_admission();
     let handles = controllers::build(&mut platform);
+    if let Some(listener) = state_metrics {
+        let state = StateMetrics::new(&mut platform, &settings.state_metrics, leading.leadership(), &registry)?;
+        let router = exposition_router(move || state.page());
+        tasks.spawn("state metrics endpoint", listener.serve(router, stop.clone()));
+    }
     let stores = platform.stores();
     let budgets = platform.budgets().clone();
     budgets.read_from(stores.clone());

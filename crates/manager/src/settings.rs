@@ -10,11 +10,12 @@ pub use environment::{Environment, VARIABLES, Variable};
 
 use crate::{Flags, cli::ElectionFlags};
 use kruise_api::gates::{GateError, Gates};
+use kruise_core::state_metrics::{Options, OptionsError};
 use kruise_runtime::{
     flags::parse_duration,
     logging::{Format, LoggingError},
 };
-use std::{ops::RangeInclusive, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 /// Resync of the original when nothing is said.
 const DEFAULT_RESYNC: Duration = Duration::from_hours(10);
@@ -29,6 +30,8 @@ pub struct Settings {
     pub flags: Flags,
     pub environment: Environment,
     pub gates: Gates,
+    /// What is told about objects.
+    pub state_metrics: Arc<Options>,
     pub log_format: Format,
     /// How often every object is looked at without a change; `None` is never.
     pub resync: Option<Duration>,
@@ -51,6 +54,8 @@ pub enum SettingsError {
         value: String,
         rule: &'static str,
     },
+    #[error("{flag}: {error}")]
+    StateMetrics { flag: &'static str, error: OptionsError },
     #[error("--leader-election-resource-lock={0}: unknown kind of lock, use leases")]
     Lock(String),
     #[error("--{longer} ({longer_value:?}) must be longer than --{shorter} ({shorter_value:?}){margin}")]
@@ -85,11 +90,16 @@ impl Settings {
             return Err(SettingsError::NodeImageTtl(ttl));
         }
         check_election(&flags.election, &mut notices)?;
+        let state_metrics = flags
+            .state_metrics
+            .options()
+            .map_err(|(flag, error)| SettingsError::StateMetrics { flag, error })?;
         let resync = resync(&flags.api.sync_period, &mut notices);
         Ok(Self {
             flags,
             environment,
             gates,
+            state_metrics: Arc::new(state_metrics),
             log_format,
             resync,
             notices,

@@ -11,6 +11,7 @@ mod cluster {
     mod recordings;
     mod restart;
     mod sidecars_restart;
+    mod spread_replicas;
     mod two_replicas;
     mod uninstall;
     mod upgrade;

@@ -1,10 +1,13 @@
-//! The pages of flags, gates and webhooks tell what the code does.
+//! The pages of flags, gates, webhooks, metrics and labels tell what the code does.
 
 #[path = "docs/section.rs"]
 mod section;
+#[path = "docs/sources.rs"]
+mod sources;
 
 use kruise_admission::descriptor::{Descriptor, Handler, Hook, Needs, Resource, descriptors};
 use kruise_api::gates::Gate;
+use kruise_core::state_metrics::catalogue;
 use kruise_manager::{Flags, controllers, settings::VARIABLES};
 use kruise_runtime::flags::{command, markdown};
 use std::fmt::Write as _;
@@ -67,6 +70,63 @@ fn given_the_page_of_webhooks_then_it_shows_what_is_built_of_each_kind() {
         );
     }
     section::check("webhooks.md", "kinds", table.trim_end());
+}
+
+#[test]
+fn given_the_page_of_metrics_then_it_shows_every_family_of_every_kind() {
+    let mut tables = String::new();
+    for kind in catalogue() {
+        let _ = writeln!(
+            tables,
+            "### {}\n\n| Family | Labels | Meaning |\n|---|---|---|",
+            kind.kind
+        );
+        for family in &kind.families {
+            let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+            let _ = writeln!(
+                tables,
+                "| `{}` | {} | {} |",
+                family.name,
+                labels.join(", "),
+                family.help
+            );
+        }
+        tables.push('\n');
+    }
+    section::check("metrics.md", "state metrics", tables.trim_end());
+}
+
+#[test]
+fn given_the_page_of_metrics_then_it_shows_what_the_manager_tells_about_itself() {
+    let mut table = "| Metric | Meaning |\n|---|---|\n".to_owned();
+    let metrics = sources::metrics(&["runtime", "admission", "manager"]);
+    assert!(metrics.len() > 40, "only {} metrics were found", metrics.len());
+    for (name, help) in metrics {
+        let _ = writeln!(table, "| `{name}` | {help} |");
+    }
+    section::check("metrics.md", "manager metrics", table.trim_end());
+}
+
+#[test]
+fn given_the_page_of_labels_then_it_shows_every_name_on_objects() {
+    for (module, section) in [
+        ("label", "labels"),
+        ("annotation", "annotations"),
+        ("finalizer", "finalizers"),
+    ] {
+        let mut tables = String::new();
+        for (title, names) in sources::names(module) {
+            if !title.is_empty() {
+                let _ = writeln!(tables, "### {title}\n");
+            }
+            tables.push_str("| Name | Meaning |\n|---|---|\n");
+            for (name, meaning) in names {
+                let _ = writeln!(tables, "| `{name}` | {meaning} |");
+            }
+            tables.push('\n');
+        }
+        section::check("labels.md", section, tables.trim_end());
+    }
 }
 
 fn joined(gates: &[Gate], between: &str) -> String {

@@ -11,7 +11,7 @@ mod cluster {
     mod crash;
     mod distribution_crash;
     mod election;
-    mod ephemeraljob_crash;
+    mod job_crash;
     #[path = "scenario/pod_history.rs"]
     mod pod_history;
     mod probes_crash;

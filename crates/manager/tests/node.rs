@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 mod node {
     mod daemonset;
     mod jobs;
+    mod persistentpodstate;
     mod sidecarset;
     mod statefulset;
 }

@@ -1,18 +1,20 @@
 //! What a process shows to the kubelet, to Prometheus and to a curious administrator, over plain HTTP.
 //!
 //! - Health and readiness are lists of named checks ([`Checks`]).
-//! - `/metrics` is Prometheus text.
+//! - `/metrics` is Prometheus text, of a registry or of a page that is written when it is asked for.
 //! - `/debug/pprof/` says that there is no Go profiler here.
 //! - `/debug/plan/` says what controllers would do with an object ([`Plans`]), to who is on the same machine.
 //! - Nobody can keep others from being answered: connections are short, and there are never too many.
 //! - Each address comes from a flag. One that cannot be used is an error that names the flag and the port.
 
 mod checks;
+mod exposition;
 mod listener;
 mod plans;
 mod pprof;
 
 pub use checks::{Checks, Latch};
+pub use exposition::router as exposition_router;
 pub use listener::{BindError, Listener};
 pub use plans::{Explain, NoPlan, Plans, outline, router as plan_router};
 pub use pprof::router as pprof_router;

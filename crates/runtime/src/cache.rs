@@ -75,6 +75,7 @@ pub use sync::{NotSynced, SyncState, Syncing};
 use crate::back_off::BackOff;
 use contact::LastHeard;
 use metrics::CacheMetrics;
+pub use metrics::{KindTraffic, Traffic};
 
 /// How the cache works; the defaults are right for the manager.
 #[derive(Clone, Debug)]
@@ -107,6 +108,7 @@ pub struct Cache {
     metrics: CacheMetrics,
     syncing: Syncing,
     contact: Contact,
+    traffic: Traffic,
     reflectors: Vec<(String, BoxFuture<'static, ()>)>,
     stop: CancellationToken,
 }
@@ -120,6 +122,7 @@ impl Cache {
             metrics: CacheMetrics::new(registry)?,
             syncing: Syncing::default(),
             contact: Contact::default(),
+            traffic: Traffic::default(),
             reflectors: Vec::new(),
             stop: CancellationToken::new(),
         })
@@ -130,8 +133,10 @@ impl Cache {
     where
         K: DeserializeOwned + Send + Sync + 'static,
     {
-        let name = kind.resource().to_string();
+        let resource = kind.resource();
+        let name = resource.to_string();
         let metrics = self.metrics.of(&name);
+        self.traffic.add(resource, metrics.clone());
         let store = Store::counting(kind, metrics.handler_panics.clone());
         let heard = LastHeard::now();
         self.syncing.add(name.clone(), store.states());
@@ -151,6 +156,11 @@ impl Cache {
     /// Returns what knows how long ago the API server was heard of.
     pub fn contact(&self) -> Contact {
         self.contact.clone()
+    }
+
+    /// Returns what knows how often the kinds that are watched so far were listed and watched.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.clone()
     }
 
     /// Watches until `stop`.

@@ -26,7 +26,7 @@ pub(super) fn broadcastjob(job: &Value) -> Vec<String> {
     }
     let waiting = count("desired") - count("active") - count("succeeded") - count("failed");
     if waiting > 0 {
-        sentences.push(format!("{waiting} nodes have not had their Pod yet."));
+        sentences.push(format!("Nodes that have not had their Pod yet: {waiting}."));
     }
     sentences
 }
@@ -93,7 +93,7 @@ mod tests {
             broadcastjob(&job),
             [
                 "It is paused: no further Pods are made.",
-                "1 nodes have not had their Pod yet."
+                "Nodes that have not had their Pod yet: 1."
             ]
         );
     }

@@ -32,7 +32,7 @@ async fn answer<K: WholeKind + Clone + Debug>(api: &Api<K>, name: &str, status: 
     api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-fn expect(output: &Output, code: i32, lines: &[&str]) {
+pub(super) fn expect(output: &Output, code: i32, lines: &[&str]) {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");

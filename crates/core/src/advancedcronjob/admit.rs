@@ -52,4 +52,8 @@ impl Admit for Submitted {
         errors.0.extend(validate::forbidden(self, old));
         errors.into_result()
     }
+
+    fn warnings(&self, env: &Env) -> Vec<String> {
+        validate::warnings(self, env.now)
+    }
 }

@@ -105,6 +105,20 @@ impl Schedule {
             Self::Clock(clock) => clock.next(after),
         }
     }
+
+    /// Returns from where to go on when times up to `until` do not count. A pause goes on counting from where it began.
+    pub fn skip(&self, since: Timestamp, until: Timestamp) -> Timestamp {
+        match self {
+            _ if until <= since => since,
+            Self::Clock(_) => until,
+            Self::Every(pause) => {
+                let since = crate::shared::seconds::truncate(since);
+                let over = until.duration_since(since).as_secs().rem_euclid(pause.as_secs().max(1));
+                let begin = crate::shared::seconds::truncate(until);
+                begin.checked_sub(SignedDuration::from_secs(over)).unwrap_or(since)
+            }
+        }
+    }
 }
 
 /// The zone that a schedule begins with, and the rest of it.

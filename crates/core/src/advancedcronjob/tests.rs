@@ -272,6 +272,37 @@ fn given_a_starting_deadline_then_what_is_too_late_is_left_out() {
 }
 
 #[test]
+fn given_a_pause_then_it_counts_from_the_last_start_whenever_one_looks() {
+    for deadline in [json!(null), json!(10), json!(7200)] {
+        let mut world = World::new(&json!({"schedule": "@every 90m", "startingDeadlineSeconds": deadline}));
+        // Somebody else leads from here, and knows nothing of earlier timers.
+        let plan = world.at("10:30:00.5").round();
+        assert_eq!(plan.wake_after, Some(Duration::from_millis(3_599_500)), "{deadline}");
+        world.at("11:30:00.5").run();
+        assert_eq!(world.times(), ["11:30:00"], "{deadline}");
+        let plan = world.at("12:10:00").round();
+        assert_eq!(plan.wake_after, Some(Duration::from_mins(50)), "{deadline}");
+        world.at("13:00:09").run();
+        assert_eq!(world.times(), ["11:30:00", "13:00:00"], "{deadline}");
+    }
+    let mut late = World::new(&json!({"schedule": "@every 90m", "startingDeadlineSeconds": 10}));
+    let plan = late.at("11:31:00").round();
+    assert!(late.jobs().is_empty());
+    assert_eq!(plan.wake_after, Some(Duration::from_mins(89)));
+}
+
+#[test]
+fn given_another_schedule_then_the_next_start_follows_it() {
+    let mut world = World::new(&json!({}));
+    world.at("10:01:00").run();
+    world.edit(&json!({"schedule": "30 * * * *"}));
+    let plan = world.at("10:02:00").round();
+    assert_eq!(plan.wake_after, Some(Duration::from_mins(28)));
+    world.at("10:30:00").run();
+    assert_eq!(world.times(), ["10:01:00", "10:30:00"]);
+}
+
+#[test]
 fn given_more_than_a_hundred_missed_times_then_nothing_is_started_and_people_are_told() {
     let mut world = World::new(&json!({}));
     let plan = world.at("11:41:00").round();

@@ -5,7 +5,10 @@
 //! - It has exactly one template. Pod templates are judged by the API server itself; what else a job has to be is found out when it is made.
 //! - An ImageListPullJob replaces its predecessor or waits for it, ends, and is cleaned up by the history limits.
 //! - The template cannot be changed, except that of an ImageListPullJob.
+//!
+//! What is allowed as with the original, and hardly meant, is told as a warning: a schedule without a time, and a name with which no job can be made.
 
+use jiff::Timestamp;
 use kruise_api::advancedcronjob::ConcurrencyPolicy;
 use kruise_api::imagelistpulljob::ImageListPullJobSpec;
 use kruise_api::shared::completion::CompletionPolicyType;
@@ -21,6 +24,8 @@ use crate::shared::validate::{job_name, object_meta};
 
 /// Longest deadline of image pulls, a day.
 const LONGEST_DEADLINE: i64 = 86_400;
+/// Longest name with which jobs have a name that is the value of a label: theirs has a time in seconds behind it.
+const LONGEST_NAME: usize = 52;
 /// Most images of one job.
 const MOST_IMAGES: usize = 255;
 
@@ -180,6 +185,25 @@ fn validate_list(list: &ImageListPullJobSpec, spec: &Path) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+/// What a user should know of an object that is allowed.
+pub fn warnings(new: &Submitted, now: Timestamp) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let schedule = Schedule::parse(&new.spec.schedule, new.spec.time_zone.as_deref());
+    if schedule.is_ok_and(|schedule| schedule.next(now).is_none()) {
+        let schedule = &new.spec.schedule;
+        warnings.push(format!(
+            "spec.schedule: {schedule:?} names no time within five years; nothing is ever started"
+        ));
+    }
+    let length = new.metadata.name.as_deref().map_or(0, str::len);
+    if length > LONGEST_NAME && new.spec.template.image_list_pull_job_template.is_none() {
+        warnings.push(format!(
+            "metadata.name: with more than {LONGEST_NAME} characters the names of jobs are too long, and none can be made"
+        ));
+    }
+    warnings
 }
 
 /// Why an object may not be changed like this.

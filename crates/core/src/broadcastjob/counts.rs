@@ -10,9 +10,10 @@
 //! A node that has a Pod is desired when it fits that Pod or the Pod is on its way out; otherwise the Pod is misplaced. A node without one is desired, and
 //! waits for its turn, when it fits the template.
 //!
-//! A Pod that is not on a node yet names the one it is for. Of two Pods for one node the younger counts there, and people are told.
+//! A Pod that is not on a node yet names the one it is for. When that node is gone the Pod is misplaced, too: nobody else would take it away, and it would hold a
+//! place for ever. Of two Pods for one node the younger counts there, and people are told.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use kruise_api::names::{event, label};
 use kruise_api::node::Node;
@@ -34,7 +35,7 @@ pub(super) struct Counts<'a> {
     pub(super) desired: i32,
     /// Of those, nodes without a Pod, by name.
     pub(super) waiting: Vec<&'a Node>,
-    /// Pods whose node does not fit.
+    /// Pods whose node does not fit, or is gone before they were on it.
     pub(super) misplaced: Vec<&'a Pod>,
     /// Nodes that the job is not for.
     pub(super) unfit: BTreeMap<Cause, PodNames>,
@@ -58,7 +59,8 @@ impl<'a> Counts<'a> {
         let mut counts = Self::default();
         let limit = observed.job.spec.failure_policy.restart_limit;
         let mut on_nodes: HashMap<&str, &Pod> = HashMap::with_capacity(observed.pods.len());
-        for pod in pods(observed) {
+        let pods = pods(observed);
+        for &pod in &pods {
             match standing(pod, limit) {
                 Standing::Active => counts.active.push(pod),
                 Standing::Succeeded => counts.succeeded += 1,
@@ -75,6 +77,10 @@ impl<'a> Counts<'a> {
         for node in nodes {
             counts.add_node(node, on_nodes.get(&*node.metadata.name).copied(), fitter);
         }
+        let known: HashSet<&str> = observed.nodes.iter().map(|node| &*node.metadata.name).collect();
+        counts
+            .misplaced
+            .extend(pods.into_iter().filter(|pod| is_lost(pod, &known)));
         counts
     }
 
@@ -157,6 +163,13 @@ fn restarts(pod: &Pod) -> i64 {
 /// Whether a Pod has ended by itself.
 pub(super) fn has_ended(pod: &Pod) -> bool {
     matches!(pod.status.phase, PodPhase::Succeeded | PodPhase::Failed)
+}
+
+/// Whether a Pod waits for a node that is gone.
+fn is_lost(pod: &Pod, known: &HashSet<&str>) -> bool {
+    let node = node_of(pod);
+    let waits = pod.spec.node_name.is_empty() && !pod.metadata.is_deleting() && !has_ended(pod);
+    waits && !node.is_empty() && !known.contains(node)
 }
 
 /// The node that a Pod is on, or for; empty when it names none.

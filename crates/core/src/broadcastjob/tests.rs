@@ -504,13 +504,28 @@ fn given_a_node_that_goes_away_in_mid_run_then_it_is_no_longer_desired() {
     let mut world = World::new(2, &json!({}));
     world.round();
     world.set("n0", "Succeeded");
+    world.set("n1", "Running");
     world.cluster.objects.remove(&(Node::RESOURCE, "n1".to_owned()));
-    world.round();
+    let plan = world.round();
+    assert_eq!(events(&plan), ["JobComplete"], "the Pod itself is collected by others");
     assert_eq!(
         world.brief(),
         "1 1 1 0 completed",
         "its Pod is counted until it is collected"
     );
+}
+
+#[test]
+fn given_a_node_that_goes_before_its_pod_is_there_then_the_pod_gives_its_place_away() {
+    let mut world = World::new(2, &json!({"parallelism": 1}));
+    world.round();
+    assert!(world.pod_on("n0").is_some());
+    world.cluster.objects.remove(&(Node::RESOURCE, "n0".to_owned()));
+    assert_eq!(events(&world.round()), ["SuccessfulDelete"]);
+    world.remove_terminating();
+    world.run();
+    assert_eq!(world.brief(), "1 1 0 0 running");
+    assert!(world.pod_on("n1").is_some());
 }
 
 #[test]

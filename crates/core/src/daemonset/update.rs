@@ -183,7 +183,7 @@ fn in_place<'s, 'a>(
         };
         match begun {
             PodUpdate::InPlace(_) if step.chains.len() >= burst => {
-                limited.push(target_node(member.pod).unwrap_or_default())
+                limited.push(target_node(member.pod).unwrap_or_default());
             }
             PodUpdate::InPlace(_) if step.chains.len() >= PODS_PER_ROUND => plan.wake(Duration::ZERO),
             PodUpdate::InPlace(chain) => {

@@ -1,5 +1,7 @@
 //! PersistentPodStates in a model of a cluster.
 
+mod recording;
+
 use kruise_api::kind::Kind as _;
 use kruise_api::meta::PartialObject;
 use kruise_api::names::annotation;

@@ -6,14 +6,18 @@ use kruise_api::shared::int_or_percent::NotAPercentage;
 /// How a share is rounded: [`IntOrPercent::ceil_of`] or [`IntOrPercent::floor_of`].
 pub type Rounding = fn(&IntOrPercent, i32) -> Result<i32, NotAPercentage>;
 
-/// Returns the count, at least 0. A text without `%` is read as if it had one, as users of older releases have it; what cannot
-/// be read is 0.
+/// Returns the count, at least 0; what cannot be read is 0.
 pub fn scaled_value(value: &IntOrPercent, total: i32, rounding: Rounding) -> i64 {
+    read_scaled(value, total, rounding).unwrap_or(0).max(0)
+}
+
+/// Returns the count, if it can be read. A text without `%` is read as if it had one, as users of older releases have it.
+pub fn read_scaled(value: &IntOrPercent, total: i32, rounding: Rounding) -> Option<i64> {
     let lenient = |_| match value {
         IntOrPercent::Text(text) => rounding(&IntOrPercent::from(&*format!("{text}%")), total),
         IntOrPercent::Int(count) => Ok(*count),
     };
-    i64::from(rounding(value, total).or_else(lenient).unwrap_or(0).max(0))
+    rounding(value, total).or_else(lenient).ok().map(i64::from)
 }
 
 #[cfg(test)]

@@ -103,20 +103,19 @@ impl<'r, 'a> NewPods<'r, 'a> {
         } else {
             (&revisions.update, &mut self.update)
         };
-        let prototype = match kept {
-            Some(prototype) => prototype,
-            None => {
-                // Not from the data of the update revision: that has only the fields which count for its hash.
-                let template = if begins_old {
-                    revision.template()
-                } else {
-                    snapshot.set.spec.template.value()
-                };
-                if template.is_null() {
-                    return Err(revision.name());
-                }
-                kept.insert(prototype(snapshot, &self.factory, &template, revision.name()))
+        let prototype = if let Some(prototype) = kept {
+            prototype
+        } else {
+            // Not from the data of the update revision: that has only the fields which count for its hash.
+            let template = if begins_old {
+                revision.template()
+            } else {
+                snapshot.set.spec.template.value()
+            };
+            if template.is_null() {
+                return Err(revision.name());
             }
+            kept.insert(prototype(snapshot, &self.factory, &template, revision.name()))
         };
         let identity = Identity {
             set: &snapshot.owner.name,

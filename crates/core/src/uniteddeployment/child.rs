@@ -110,6 +110,12 @@ impl<'a> Existing<'a> {
         }
     }
 
+    /// The ordinal of its first Pod.
+    pub(super) fn first_ordinal(&self) -> i32 {
+        let first = self.spec.pointer("/ordinals/start").and_then(Value::as_i64);
+        first.and_then(|first| i32::try_from(first).ok()).unwrap_or_default()
+    }
+
     /// Whether it was made with this patch.
     pub(super) fn has_patch(&self, patch: &str) -> bool {
         let known = self.child.meta().annotation(annotation::SUBSET_PATCH);

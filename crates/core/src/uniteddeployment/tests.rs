@@ -3,6 +3,7 @@
 mod children;
 mod properties;
 mod reserve;
+mod stuck;
 mod takeover;
 
 use kruise_api::names::{annotation, event, label};

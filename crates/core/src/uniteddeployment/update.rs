@@ -82,14 +82,15 @@ pub(super) fn delete_stuck(snapshot: &Snapshot<'_>, plan: &mut Plan) {
         if !has_seen || existing.is_on_delete() || existing.child.is_deleting() {
             continue;
         }
-        let partition = existing.partition();
+        // A partition counts Pods, wherever their ordinals begin.
+        let first_updated = existing.first_ordinal().saturating_add(existing.partition());
         let is_stuck = |pod: &&&Pod| {
             let ordinal = pod
                 .metadata
                 .name
                 .rsplit_once('-')
                 .and_then(|(_, ordinal)| ordinal.parse::<i32>().ok());
-            ordinal.is_some_and(|ordinal| ordinal >= partition) && !snapshot.is_updated(pod) && !is_ready(pod)
+            ordinal.is_some_and(|ordinal| ordinal >= first_updated) && !snapshot.is_updated(pod) && !is_ready(pod)
         };
         for pod in place.pods.iter().filter(is_stuck) {
             let unchanged = Preconditions::unchanged(*pod);

@@ -1,6 +1,7 @@
 //! What happens to jobs on their way in, compared with what the original did.
 
 mod defaults;
+mod started;
 mod verdicts;
 
 use kruise_api::gates::Gates;

@@ -1,8 +1,9 @@
 //! Verdicts: the same are allowed and refused, for the same reasons.
 
+use kruise_core::admission::Admit as _;
 use kruise_core::{advancedcronjob, broadcastjob, ephemeraljob};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{env, refusal};
 
@@ -103,4 +104,27 @@ fn given_ephemeral_jobs_that_users_sent_then_the_same_is_refused_for_the_same_re
         refusal::<ephemeraljob::Submitted>(&case.object, case.old.as_ref(), &env)
     });
     assert_eq!(compared, 41);
+}
+
+#[test]
+fn given_names_and_schedules_that_lead_nowhere_then_users_are_warned() {
+    let env = env("v1beta1", false);
+    let warnings = |name: &str, schedule: &str, template: Value| {
+        let spec = json!({"schedule": schedule, "template": template});
+        let object = json!({"metadata": {"name": name}, "spec": spec}).to_string();
+        let read = advancedcronjob::Submitted::read(object.as_bytes(), env.version).unwrap();
+        read.warnings(&env).join(", ")
+    };
+    let job = json!({"jobTemplate": {"spec": {}}});
+    let (fits, long) = ("t".repeat(52), "t".repeat(53));
+    assert_eq!(warnings(&fits, "@daily", job.clone()), "");
+    let told = warnings(&long, "0 0 31 4 *", job.clone());
+    assert!(
+        told.starts_with("spec.schedule: \"0 0 31 4 *\" names no time"),
+        "{told}"
+    );
+    assert!(told.contains("metadata.name: with more than 52"), "{told}");
+    assert_eq!(warnings(&fits, "whenever", job), "", "that is refused");
+    let list = json!({"imageListPullJobTemplate": {"spec": {"images": ["a"]}}});
+    assert_eq!(warnings(&long, "@daily", list), "");
 }

@@ -1,6 +1,6 @@
 //! The plain HTTP endpoints of the process.
 
-use crate::cli::ProcessFlags;
+use crate::Flags;
 use kruise_admission::Readiness;
 use kruise_runtime::{
     admin::{BindError, Checks, Listener, Plans, metrics_router, plan_router, pprof_router},
@@ -16,11 +16,15 @@ pub(super) struct Endpoints {
     metrics: Option<Listener>,
     health: Option<Listener>,
     debug: Option<Listener>,
+    /// Answers once there is a cache.
+    pub(super) state_metrics: Option<Listener>,
 }
 
 impl Endpoints {
     /// Listens where the flags say.
-    pub(super) async fn bind(flags: &ProcessFlags) -> Result<Self, BindError> {
+    pub(super) async fn bind(flags: &Flags) -> Result<Self, BindError> {
+        let state_metrics = Listener::bind("--state-metrics-addr", &flags.state_metrics.state_metrics_addr).await?;
+        let flags = &flags.process;
         let metrics = Listener::bind("--metrics-addr", &flags.metrics_addr).await?;
         let health = Listener::bind("--health-probe-addr", &flags.health_probe_addr).await?;
         let debug = if flags.enable_pprof {
@@ -33,7 +37,12 @@ impl Endpoints {
         } else {
             None
         };
-        Ok(Self { metrics, health, debug })
+        Ok(Self {
+            metrics,
+            health,
+            debug,
+            state_metrics,
+        })
     }
 
     /// Answers from now on. Plans can be added to what is returned. Who does not hear of the API server for minutes is not well; before there is a cache

@@ -6,6 +6,7 @@
 
 mod daemon;
 pub(crate) mod pod_history;
+pub(crate) mod recorded;
 mod stage;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};

@@ -7,6 +7,7 @@ mod cron;
 mod ephemeral;
 mod ephemeral_bad_input;
 mod examples;
+mod recorded;
 
 use kruise_testkit::{
     eventually::{NotYet, eventually},
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         ephemeral::all(),
         ephemeral_bad_input::all(),
         examples::all(),
+        recorded::all(),
     ]
     .into_iter()
     .flatten()

@@ -2,6 +2,7 @@
 
 mod admission;
 mod lists;
+mod recorded;
 mod results;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
 
 pub(crate) fn all() -> Vec<Scenario> {
-    [admission::all(), lists::all(), results::all()]
+    [admission::all(), lists::all(), recorded::all(), results::all()]
         .into_iter()
         .flatten()
         .collect()
@@ -139,7 +140,11 @@ async fn report(stage: &Stage, node: &str, pod: &Pod, found: &[(&str, &str, &str
         let time = format!("2026-05-01T10:00:{second:02}Z");
         json!({"name": name, "state": state, "message": message, "lastProbeTime": time, "lastTransitionTime": time})
     };
-    let states: Vec<Value> = found.iter().map(state).collect();
+    tell(stage, node, pod, found.iter().map(state).collect()).await;
+}
+
+/// The same, with states as they are.
+async fn tell(stage: &Stage, node: &str, pod: &Pod, states: Vec<Value>) {
     let status =
         json!([{"name": pod.name_any(), "namespace": stage.namespace(), "uid": pod.uid(), "probeStates": states}]);
     let patch = Patch::Merge(json!({"status": {"podProbeStatuses": status}}));

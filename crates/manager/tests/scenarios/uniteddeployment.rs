@@ -3,6 +3,7 @@
 mod admission;
 mod divide;
 mod examples;
+mod recorded;
 mod rollout;
 mod room;
 mod workloads;
@@ -27,6 +28,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         admission::all(),
         divide::all(),
         examples::all(),
+        recorded::all(),
         room::all(),
         rollout::all(),
         workloads::all(),

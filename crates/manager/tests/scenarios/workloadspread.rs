@@ -2,6 +2,8 @@
 
 mod adaptive;
 mod kinds;
+mod listed;
+mod recorded;
 mod rules;
 mod storm;
 
@@ -37,6 +39,8 @@ pub(crate) fn all() -> Vec<Scenario> {
     ];
     all.extend(adaptive::all());
     all.extend(kinds::all());
+    all.extend(listed::all());
+    all.extend(recorded::all());
     all.extend(rules::all());
     all.extend(storm::all());
     all

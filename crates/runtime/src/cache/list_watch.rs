@@ -41,6 +41,8 @@ pub(crate) enum ListWatchEvent {
     ListBegins,
     Listed(RawObject),
     ListEnds,
+    /// A watch was opened, and every change up to this version has been told.
+    Opened(u64),
     /// Every change up to this version has been told.
     Reached(u64),
     Applied(RawObject),
@@ -159,7 +161,7 @@ impl ListWatch {
                     Ok(events) => {
                         let reached = number(&version);
                         self.state = State::Watching(version, events);
-                        return Ok(ListWatchEvent::Reached(reached));
+                        return Ok(ListWatchEvent::Opened(reached));
                     }
                     Err(error) => {
                         self.state = State::Known(version);

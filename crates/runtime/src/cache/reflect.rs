@@ -120,6 +120,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 let version = object.meta.resource_version.as_deref().unwrap_or_default();
                 self.store.feed(Change::Deleted(name, version.parse().unwrap_or(0)));
             }
+            ListWatchEvent::Opened(version) => {
+                self.metrics.watches.inc();
+                self.store.feed(Change::Reached(version));
+            }
             ListWatchEvent::Reached(version) => self.store.feed(Change::Reached(version)),
             ListWatchEvent::ListEnds => {
                 self.failures = 0;

@@ -1,5 +1,7 @@
 //! Schedules, and when they are due.
 
+mod oracle;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn given_many_expressions_one_after_another_then_each_is_still_itself() {
         for round in 0..2 {
-            for number in 0..REMEMBERED + 1 {
+            for number in 0..=REMEMBERED {
                 let name = format!("c{number}");
                 let known = expression(&format!("^{name}$")).unwrap();
                 assert!(known.is_match(&name) && !known.is_match("c"), "{round}: {name}");

@@ -2,7 +2,6 @@
 
 use kruise_api::kind::Kind as _;
 use kruise_api::names::{event, label};
-use kruise_api::pod::Pod;
 use kruise_api::uniteddeployment::v1beta1::UnitedDeployment;
 use serde_json::{Value, json};
 
@@ -286,49 +285,6 @@ fn given_a_selector_without_labels_then_workloads_are_made_all_the_same() {
         child["spec"]["selector"]["matchLabels"],
         json!({(label::SUBSET_NAME): "a"})
     );
-}
-
-#[test]
-fn given_a_stateful_set_stuck_on_a_broken_pod_when_the_template_is_mended_then_the_pod_is_deleted() {
-    let kind = WorkloadKind::StatefulSet;
-    let mut world = World::with(&spec(kind, 3, &json!([{"name": "a"}])));
-    world.rest();
-    let break_pod = |world: &mut World, pod: &str| {
-        world.cluster.edit(Pod::RESOURCE, pod, |pod| {
-            pod["status"] = json!({"phase": "Pending"});
-            pod["metadata"]["labels"][label::SUBSET_REVISION] = json!("web-old");
-        });
-    };
-    let pods = world.pods_in("a");
-    let [first, _, last] = &pods[..] else {
-        panic!("{pods:?}")
-    };
-    break_pod(&mut world, name(last));
-    let plan = world.plan();
-    let deleted: Vec<&str> = plan
-        .writes()
-        .filter(|write| matches!(write, Action::Delete { object, .. } if object.resource == Pod::RESOURCE))
-        .map(|write| &*write.object().name)
-        .collect();
-    assert_eq!(deleted, [name(last)]);
-    // Not below the partition, and not when users replace Pods themselves.
-    break_pod(&mut world, name(first));
-    world.change(|spec| spec["updateStrategy"] = json!({"manualUpdate": {"partitions": {"a": 3}}}));
-    world.round(usize::MAX);
-    let deletes = |world: &World| {
-        let plan = world.plan();
-        plan.writes()
-            .filter(|write| matches!(write, Action::Delete { .. }))
-            .count()
-    };
-    assert_eq!(deletes(&world), 0);
-    world.change(|spec| {
-        spec["updateStrategy"] = json!({});
-        spec["template"][kind.field()]["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
-    });
-    world.round(usize::MAX);
-    assert_eq!(deletes(&world), 0);
-    assert_eq!(world.children(kind)["a"]["spec"]["updateStrategy"]["type"], "OnDelete");
 }
 
 #[test]

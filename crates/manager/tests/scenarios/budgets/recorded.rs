@@ -3,7 +3,6 @@
 //! Which Pod is meant is chance, and is said by what it has: `$placed` holds a place, `$one` does not, and `$other` is another one without. Between the steps of the
 //! recording places ran out; here that is waited for.
 
-use axum::http::{Request, header::CONTENT_TYPE};
 use futures::{StreamExt as _, pin_mut};
 use kruise_api::podunavailablebudget::v1beta1::{PodUnavailableBudget, PodUnavailableBudgetStatus};
 use kruise_testkit::eventually::{NotYet, eventually};
@@ -17,7 +16,11 @@ use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
 use super::super::podunavailablebudget::budgets;
-use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
+use crate::cluster::scenario::{
+    PATIENCE, Scenario, Stage,
+    recorded::{Call, filled},
+    scenarios,
+};
 
 pub(crate) fn all() -> Vec<Scenario> {
     scenarios![given_the_steps_of_the_recording_then_the_same_is_granted_and_refused]
@@ -36,14 +39,6 @@ struct Step {
     end: Value,
 }
 
-#[derive(Deserialize)]
-struct Call {
-    verb: String,
-    path: String,
-    code: u16,
-    body: Option<Value>,
-}
-
 async fn given_the_steps_of_the_recording_then_the_same_is_granted_and_refused(stage: Arc<Stage>) {
     let steps: Vec<Step> =
         serde_json::from_str(include_str!("../../fixtures/recordings/11-podunavailablebudget.json")).unwrap();
@@ -52,7 +47,9 @@ async fn given_the_steps_of_the_recording_then_the_same_is_granted_and_refused(s
         let begin = history.len();
         let meant = meant(&stage, &history).await;
         for call in &step.requests {
-            send(&stage, call, &meant).await;
+            let refusal = call.send(&stage, &meant).await;
+            let is_ours = refusal.is_none_or(|refusal| refusal.contains("pub unavailable allowed is negative"));
+            assert!(is_ours, "{}", call.path);
         }
         eventually(PATIENCE, &step.name, || async {
             let seen = history.since(begin);
@@ -107,38 +104,6 @@ async fn meant(stage: &Stage, history: &History) -> Vec<(&'static str, String)> 
         .into_iter()
         .filter_map(|(word, name)| Some((word, name?)))
         .collect()
-}
-
-fn filled(text: &str, meant: &[(&str, String)]) -> String {
-    meant
-        .iter()
-        .fold(text.to_owned(), |text, (word, name)| text.replace(word, name))
-}
-
-async fn send(stage: &Stage, call: &Call, meant: &[(&'static str, String)]) {
-    let body = call.body.as_ref().map(|body| filled(&body.to_string(), meant));
-    let kind = match &call.body {
-        Some(Value::Array(_)) => "application/json-patch+json",
-        _ if call.verb == "PATCH" => "application/merge-patch+json",
-        _ => "application/json",
-    };
-    let path = filled(&call.path, meant);
-    let request = Request::builder()
-        .method(call.verb.as_str())
-        .uri(&path)
-        .header(CONTENT_TYPE, kind);
-    let request = request.body(body.unwrap_or_default().into_bytes()).unwrap();
-    match stage.client().request::<Value>(request).await {
-        Ok(_) => assert!(call.code < 300, "{path} was refused, and is not"),
-        Err(kube::Error::Api(status)) => {
-            assert_eq!(status.code, call.code, "{path}: {status:?}");
-            assert!(
-                status.message.contains("pub unavailable allowed is negative"),
-                "{status:?}"
-            );
-        }
-        Err(error) => panic!("{path}: {error}"),
-    }
 }
 
 /// Places that were not there before, in their order.

@@ -10,6 +10,7 @@ pub(super) fn all() -> Vec<Scenario> {
     scenarios![
         given_jobs_that_cannot_be_then_they_are_refused_with_their_field,
         given_a_quota_then_a_condition_says_so_and_the_job_recovers,
+        given_a_template_that_makes_no_pods_then_a_condition_says_so_until_it_is_mended,
         given_no_node_then_the_job_is_not_complete_and_says_why,
     ]
 }
@@ -75,6 +76,32 @@ async fn given_a_quota_then_a_condition_says_so_and_the_job_recovers(stage: Arc<
     stage.lift_quota().await;
     let done = status(&stage, KIND, "job", &json!({"succeeded": 2, "phase": "completed"})).await;
     assert_eq!(done["conditions"].as_array().unwrap().len(), 1, "{done}");
+}
+
+async fn given_a_template_that_makes_no_pods_then_a_condition_says_so_until_it_is_mended(stage: Arc<Stage>) {
+    let _nodes = nodes(&stage, 2).await;
+    let nobody = json!({"template": {"spec": {"serviceAccountName": "nobody"}}});
+    create(
+        &stage,
+        KIND,
+        "job",
+        &broadcast(&stage, &json!({"exit-after": "0s"}), &nobody),
+    )
+    .await;
+    let refused = stage.condition("job", "FailedCreate", "True").await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("\"nobody\" not found"), "{message}");
+    status(
+        &stage,
+        KIND,
+        "job",
+        &json!({"desired": 2, "active": 0, "failed": 0, "phase": "running"}),
+    )
+    .await;
+    // Whoever changes the job has it tried at once, however long it was refused before.
+    let mended = json!({"spec": {"template": {"spec": {"serviceAccountName": null, "serviceAccount": null}}}});
+    stage.patch("job", mended).await;
+    status(&stage, KIND, "job", &json!({"succeeded": 2, "phase": "completed"})).await;
 }
 
 async fn given_no_node_then_the_job_is_not_complete_and_says_why(stage: Arc<Stage>) {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use axum::http::{Request, header::CONTENT_TYPE};
 use k8s_openapi::jiff::{Timestamp, tz::Offset};
 use kruise_testkit::{
     eventually::{NotYet, eventually},
@@ -45,7 +46,7 @@ fn job_template(stage: &Stage, script: &Value) -> Value {
 }
 
 fn broadcast_template(stage: &Stage, script: &Value) -> Value {
-    json!({"broadcastJobTemplate": {"spec": broadcast(stage, script, &json!({}))}})
+    json!({"broadcastJobTemplate": {"metadata": {"labels": {"from": "tick"}}, "spec": broadcast(stage, script, &json!({}))}})
 }
 
 fn jobs(stage: &Stage) -> Api<DynamicObject> {
@@ -155,6 +156,10 @@ async fn given_replace_then_the_old_job_goes_for_the_new_one(stage: Arc<Stage>) 
     create(&stage, KIND, "tick", &spec).await;
     let jobs = stage.objects("v1beta1", "BroadcastJob");
     let first = until(&jobs, "a job is started", |jobs| jobs.len() == 1).await;
+    assert!(
+        first[0].labels().is_empty(),
+        "the API server keeps no metadata of such templates"
+    );
     let first = first[0].name_any();
     until(
         &jobs,
@@ -283,7 +288,18 @@ async fn given_objects_that_cannot_be_then_they_are_refused_with_their_field(sta
 
 async fn given_a_schedule_that_never_comes_then_the_plan_says_so(stage: Arc<Stage>) {
     let spec = json!({"schedule": "0 0 30 2 *", "template": job_template(&stage, &json!({}))});
-    create(&stage, KIND, "tick", &spec).await;
+    let cron =
+        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": KIND, "metadata": {"name": "tick"}, "spec": spec});
+    let path = format!(
+        "/apis/apps.kruise.io/v1beta1/namespaces/{}/advancedcronjobs",
+        stage.namespace()
+    );
+    let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+    let request = request.body(cron.to_string().into_bytes().into()).unwrap();
+    let answer = stage.client().send(request).await.unwrap();
+    assert_eq!(answer.status(), 201);
+    let warning = answer.headers()["warning"].to_str().unwrap();
+    assert!(warning.contains("names no time within five years"), "{warning}");
     stage.about(KIND).why("tick", "neverDue").await;
 }
 

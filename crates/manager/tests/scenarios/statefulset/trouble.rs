@@ -27,7 +27,6 @@ pub(super) fn all() -> Vec<Scenario> {
         given_a_claim_on_its_way_out_then_only_its_pod_waits,
         given_a_revision_that_is_deleted_then_it_comes_back_and_no_pod_is_written,
         given_the_old_revision_is_gone_then_its_pods_are_replaced,
-        given_the_old_revision_was_replaced_then_pods_that_begin_at_it_are_told,
         given_other_content_under_the_name_of_a_revision_then_another_name_is_taken,
         given_a_hook_that_never_lets_go_then_the_other_pods_are_updated,
         given_a_node_that_does_not_answer_then_its_pod_is_named_and_not_forced,
@@ -120,39 +119,6 @@ async fn given_the_old_revision_is_gone_then_its_pods_are_replaced(stage: Arc<St
     let after = stage.pods("web").await;
     assert_eq!(after["web-1"].uid(), before["web-1"].uid());
     assert_ne!(after["web-0"].uid(), before["web-0"].uid());
-}
-
-async fn given_the_old_revision_was_replaced_then_pods_that_begin_at_it_are_told(stage: Arc<Stage>) {
-    stage.settled(parallel(2)).await;
-    let old = stage.revisions().await.remove(0);
-    stage.patch("web", rolling("partition", 1)).await;
-    stage.patch("web", to_image("nginx:2")).await;
-    stage
-        .status("web", json!({"updatedReplicas": 1, "availableReplicas": 2}))
-        .await;
-    let revisions: Api<ControllerRevision> = stage.api();
-    let name = old.name_any();
-    revisions.delete(&name, &DeleteParams::default()).await.unwrap();
-    let metadata = json!({"name": name, "labels": old.labels(), "ownerReferences": old.owner_references()});
-    let junk = json!({"metadata": metadata, "revision": 1, "data": {"nothing": "of a template"}});
-    let junk = serde_json::from_value(junk).unwrap();
-    revisions.create(&PostParams::default(), &junk).await.unwrap();
-    stage.delete_pod("web-0").await;
-    let why = stage.why("web", "revisionUnreadable").await;
-    assert_eq!(
-        (&why["revision"], &why["pods"]["names"]),
-        (&json!(name), &json!(["web-0"])),
-        "{why}"
-    );
-    stage.condition("web", "FailedCreatePod", "True").await;
-    stage.event("web", "FailedCreate", "has no Pod template").await;
-    assert_eq!(ordinals(&stage.pods("web").await), [1]);
-    // Nobody knows any more what it looked like, so it begins where the others are.
-    revisions.delete(&name, &DeleteParams::default()).await.unwrap();
-    stage
-        .status("web", json!({"updatedReplicas": 2, "availableReplicas": 2}))
-        .await;
-    stage.condition_is("web", "FailedCreatePod", Value::is_null).await;
 }
 
 async fn given_other_content_under_the_name_of_a_revision_then_another_name_is_taken(stage: Arc<Stage>) {
