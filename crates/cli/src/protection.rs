@@ -6,7 +6,7 @@
 use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
-    explain::Completeness,
+    explain::{Completeness, print},
     manager, next,
     text::{visible, visible_lines},
 };
@@ -24,10 +24,7 @@ use kube::{
     api::{ListParams, PartialObjectMeta},
 };
 use serde_json::json;
-use std::{
-    io::{self, Write as _},
-    time::Duration,
-};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// What is to be explained.
@@ -95,13 +92,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
             text
         }
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .or_else(|error| match error.kind() {
-            // Whoever reads has seen enough.
-            io::ErrorKind::BrokenPipe => Ok(()),
-            _ => Err(error),
-        })?;
+    print(&text)?;
     Ok(Some(match manager {
         Some(Err(_)) => Completeness::WithoutManager,
         _ => Completeness::All,
