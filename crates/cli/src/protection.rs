@@ -6,7 +6,7 @@
 use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
-    explain::Completeness,
+    explain::{Completeness, print},
     manager, next,
     text::{visible, visible_lines},
 };
@@ -24,10 +24,7 @@ use kube::{
     api::{ListParams, PartialObjectMeta},
 };
 use serde_json::json;
-use std::{
-    io::{self, Write as _},
-    time::Duration,
-};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// What is to be explained.
@@ -51,7 +48,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
         }
     };
     // The manager has as much time again.
-    let Told {
+    let Report {
         summary,
         sentences,
         manager,
@@ -95,13 +92,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
             text
         }
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .or_else(|error| match error.kind() {
-            // Whoever reads has seen enough.
-            io::ErrorKind::BrokenPipe => Ok(()),
-            _ => Err(error),
-        })?;
+    print(&text)?;
     Ok(Some(match manager {
         Some(Err(_)) => Completeness::WithoutManager,
         _ => Completeness::All,
@@ -109,7 +100,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
 }
 
 /// What is told of an object.
-struct Told {
+struct Report {
     summary: String,
     sentences: Vec<String>,
     /// The manager that was asked, if one was, or why it did not answer.
@@ -141,7 +132,7 @@ fn read(words: &[String]) -> Result<Option<(Subject, &str)>> {
     Ok(Some((subject, name)))
 }
 
-async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, time: Duration) -> Result<Told> {
+async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, time: Duration) -> Result<Report> {
     let api: Api<PodUnavailableBudget> = Api::namespaced(client.clone(), namespace);
     let budget = api.get(name).await.map_err(said)?;
     let status = budget.status.clone().unwrap_or_default();
@@ -189,14 +180,14 @@ async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, ti
             .flat_map(|plans| plans.values())
             .flat_map(next::reasons),
     );
-    Ok(Told {
+    Ok(Report {
         summary,
         sentences,
         manager: Some(answer.map(|answer| answer.by)),
     })
 }
 
-async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Told> {
+async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Report> {
     let api: Api<WholePod> = Api::namespaced(client.clone(), namespace);
     let whole = api.get(name).await.map_err(said)?;
     let pod: Pod = serde_json::to_value(&whole)
@@ -239,7 +230,7 @@ async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Told> {
     } else {
         "what stands between it and its deletion"
     };
-    Ok(Told {
+    Ok(Report {
         summary: summary.to_owned(),
         sentences,
         manager: None,

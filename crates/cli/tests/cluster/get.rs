@@ -14,7 +14,7 @@ use std::time::Duration;
 #[test]
 fn given_a_broadcast_job_then_get_lists_its_nodes_and_why_pods_failed() {
     run_test(Duration::from_mins(2), async {
-        let stage = Stage::with_kind("get", "broadcastjobs").await;
+        let stage = Stage::with_kind("get", "broadcastjobs.apps.kruise.io").await;
         let jobs: Api<BroadcastJob> = stage.namespace.api();
         let main = json!({"name": "main", "image": "busybox"});
         let template = json!({"spec": {"restartPolicy": "Never", "containers": [main]}});
