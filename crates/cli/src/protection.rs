@@ -7,7 +7,7 @@ use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
     explain::{Completeness, print},
-    manager, next,
+    manager,
     text::{visible, visible_lines},
 };
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::Pod as WholePod, policy::v1::PodDisruptionBudget};
 use kruise_api::{gates::Gates, pod::Pod, podunavailablebudget, podunavailablebudget::v1beta1::PodUnavailableBudget};
 use kruise_core::{
-    plan::PodNames,
+    plan::{PodNames, words},
     podunavailablebudget::{explain, ledger::Operation, related},
     shared::selector,
 };
@@ -178,7 +178,7 @@ async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, ti
         plans
             .into_iter()
             .flat_map(|plans| plans.values())
-            .flat_map(next::reasons),
+            .flat_map(words::reasons),
     );
     Ok(Report {
         summary,

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kruise_api::names::group;
 use kube::api::{ApiResource, DynamicObject, EvictParams, ListParams, PostParams};
 use kube::core::GroupVersionKind;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 

@@ -6,7 +6,7 @@ use crate::{
         availability::is_ready,
         lifecycle::{self, State},
     },
-    sidecarset::records::Records,
+    sidecarset::records,
 };
 use kruise_api::{
     names::{annotation, condition, label},
@@ -99,13 +99,15 @@ impl PodView {
 
 /// The view of a Pod with the sidecars of a set that is at this hash.
 pub fn sidecar_pod(pod: &Pod, set: &str, hash: &str) -> PodView {
-    let records = Records::read(pod, annotation::SIDECAR_SET_HASH).unwrap_or_default();
-    let at = records.hash(set);
-    let revision = records
-        .by_set
-        .get(set)
-        .map(|record| record.controller_revision.as_str());
-    let revision = revision.filter(|revision| !revision.is_empty()).unwrap_or(at);
+    let record = records::record(pod, annotation::SIDECAR_SET_HASH, set)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let at = &*record.hash;
+    let revision = match &*record.controller_revision {
+        "" => at,
+        revision => revision,
+    };
     PodView::at(pod, revision, !at.is_empty() && at == hash)
 }
 

@@ -1,5 +1,7 @@
 //! Whatever Pods and status there are: no panic, the same plan twice, an end wherever it is cut off, and no place lost to an old picture.
 
+use std::collections::BTreeMap;
+
 use kruise_api::kind::Kind as _;
 use proptest::prelude::*;
 
@@ -78,7 +80,7 @@ impl World {
         let budget = self.cluster.get(PodUnavailableBudget::RESOURCE, "web").unwrap();
         let pods = self.cluster.all(Pod::RESOURCE);
         Observed {
-            budget: serde_json::from_value(budget.clone()).unwrap(),
+            budget: Arc::new(serde_json::from_value(budget.clone()).unwrap()),
             pods: pods
                 .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
                 .collect(),
