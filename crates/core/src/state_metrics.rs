@@ -96,6 +96,7 @@ macro_rules! sampled {
 use sampled;
 
 /// Reads a number of a status; what has no status yet has zeros.
+#[expect(clippy::unnecessary_wraps, reason = "families read what may be absent")]
 fn of<S, N: Into<i64>>(status: Option<&S>, read: impl Fn(&S) -> N) -> Option<i64> {
     Some(status.map_or(0, |status| read(status).into()))
 }

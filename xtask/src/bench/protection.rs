@@ -187,7 +187,10 @@ async fn namespace(
     stream::iter(0..size.namespace_pods)
         .map(|number| {
             let (pods, made) = (&pods, serde_json::from_value(pod(number)));
-            async move { anyhow::Ok(drop(pods.create(&PostParams::default(), &made?).await?)) }
+            async move {
+                let _: () = drop(pods.create(&PostParams::default(), &made?).await?);
+                anyhow::Ok(())
+            }
         })
         .buffer_unordered(CLIENTS * AT_ONCE)
         .try_for_each(|()| async { Ok(()) })

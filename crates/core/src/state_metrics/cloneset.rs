@@ -98,7 +98,7 @@ const FAMILIES: &[Family<CloneSet>] = &[
             to.info(
                 "revision",
                 text_of(set.status.as_ref(), |status| &status.current_revision),
-            )
+            );
         },
     ),
     Family::samples(
@@ -109,7 +109,7 @@ const FAMILIES: &[Family<CloneSet>] = &[
             to.info(
                 "revision",
                 text_of(set.status.as_ref(), |status| &status.update_revision),
-            )
+            );
         },
     ),
     Family::value(

@@ -47,6 +47,7 @@ fn containers(request: &ContainerRecreateRequest, phase: &RecreatePhase) -> Opti
     count(states.filter(|state| state.phase == *phase).count())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "families read what may be absent")]
 fn is_in(request: &ContainerRecreateRequest, phase: &RecreatePhase) -> Option<i64> {
     Some(
         request

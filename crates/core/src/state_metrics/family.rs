@@ -71,7 +71,7 @@ impl<K: Sampled> Family<K> {
                 "annotation_",
                 to.options().annotations(K::PLURAL),
                 &object.head().annotations(),
-            )
+            );
         },
     );
     pub(super) const GENERATION: Self = Self::value(

@@ -70,7 +70,7 @@ const FAMILIES: &[Family<SidecarSet>] = &[
         |set, to| {
             each(set, to, "strategy_type", |policy| {
                 policy.upgrade_strategy.upgrade_type.as_str()
-            })
+            });
         },
     ),
     Family::samples(
@@ -90,7 +90,7 @@ const FAMILIES: &[Family<SidecarSet>] = &[
         |set, to| {
             each(set, to, "volumepolicy", |policy| {
                 policy.share_volume_policy.type_.as_str()
-            })
+            });
         },
     ),
     Family::value("spec_paused", "1 while updates are paused.", |set| {

@@ -74,7 +74,7 @@ const FAMILIES: &[Family<StatefulSet>] = &[
             to.info(
                 "revision",
                 text_of(set.status.as_ref(), |status| &status.current_revision),
-            )
+            );
         },
     ),
     Family::samples(
@@ -85,7 +85,7 @@ const FAMILIES: &[Family<StatefulSet>] = &[
             to.info(
                 "revision",
                 text_of(set.status.as_ref(), |status| &status.update_revision),
-            )
+            );
         },
     ),
     Family::value(

@@ -24,7 +24,9 @@ fn page_of<K: Sampled + DeserializeOwned>(options: Options, objects: &[Value]) -
 
 /// The page of one object `default/sample` with this spec and status.
 fn page<K: Sampled + DeserializeOwned>(spec: Value, status: Value) -> String {
-    let object = json!({"metadata": {"name": "sample", "namespace": "default"}, "spec": spec, "status": status});
+    let mut object = json!({"metadata": {"name": "sample", "namespace": "default"}});
+    object["spec"] = spec;
+    object["status"] = status;
     let (page, unreadable) = page_of::<K>(Options::default(), &[object]);
     assert_eq!(unreadable, []);
     strict::check(&page);

@@ -23,7 +23,7 @@ const FAMILIES: &[Family<UnitedDeployment>] = &[
             to.info(
                 "strategy_type",
                 deployment.spec.topology.schedule_strategy.type_.as_str(),
-            )
+            );
         },
     ),
     Family::value("status_replicas", "Pods there are.", |deployment| {
@@ -73,7 +73,7 @@ const FAMILIES: &[Family<UnitedDeployment>] = &[
             to.info(
                 "revision",
                 text_of(deployment.status.as_ref(), |status| &status.current_revision),
-            )
+            );
         },
     ),
     Family::samples(
@@ -84,7 +84,7 @@ const FAMILIES: &[Family<UnitedDeployment>] = &[
             to.info(
                 "revision",
                 text_of(deployment.status.as_ref(), |status| &status.updated_revision),
-            )
+            );
         },
     ),
     Family::value(

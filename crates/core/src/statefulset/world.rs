@@ -147,7 +147,7 @@ impl World {
                 let labels = &mut pod["metadata"]["labels"];
                 match labels["lifecycle.apps.kruise.io/state"].as_str() {
                     Some("PreparingUpdate" | "PreparingDelete") => {
-                        drop(labels.as_object_mut().unwrap().remove("block"))
+                        drop(labels.as_object_mut().unwrap().remove("block"));
                     }
                     Some("Updated") => labels["block"] = json!("yes"),
                     _ => {}

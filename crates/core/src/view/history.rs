@@ -152,10 +152,11 @@ fn facts(data: &Value) -> Facts {
     let spec = &data["spec"];
     let template = &spec["template"];
     if template.is_object() {
-        for (key, value) in fields(&template["metadata"]["labels"]) {
+        let metadata = &template["metadata"];
+        for (key, value) in fields(&metadata["labels"]) {
             facts.insert(format!("labels[{key}]"), Fact::Shown(plain(value)));
         }
-        for (key, value) in fields(&template["metadata"]["annotations"]) {
+        for (key, value) in fields(&metadata["annotations"]) {
             facts.insert(format!("annotations[{key}]"), Fact::Hidden(value.clone()));
         }
         pod(&template["spec"], &mut facts);

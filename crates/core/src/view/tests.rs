@@ -90,7 +90,7 @@ fn given_pods_then_their_state_is_told_and_so_is_what_holds_them() {
         state(ready().at_revision("web-old")),
         ("Ready".into(), Tone::Good, false)
     );
-    assert_eq!(state(ready().at_revision("ew")).2, false, "only whole hashes count");
+    assert!(!state(ready().at_revision("ew")).2, "only whole hashes count");
     assert_eq!(state(pod("web-a").phase("Failed")).0, "Failed");
     assert_eq!(state(pod("web-a").pending()).0, "Waits for a node");
     assert_eq!(state(pod("web-a").on_node("n").pending()).0, "Starting");
@@ -127,7 +127,7 @@ fn given_a_pod_with_sidecars_then_its_revision_is_that_of_the_set() {
     };
     assert_eq!(seen("h2"), ("log-2".to_owned(), true));
     assert_eq!(seen("h3"), ("log-2".to_owned(), false));
-    assert_eq!(sidecar_pod(&pod, "other", "").updated, false);
+    assert!(!sidecar_pod(&pod, "other", "").updated);
 }
 
 fn revision(number: i64, template: &Value) -> ControllerRevision {

@@ -27,7 +27,8 @@ struct Injected {
     node_selector: Value,
     affinity: Value,
     /// By which PersistentPodState.
-    injected: String,
+    #[serde(rename = "injected")]
+    by: String,
 }
 
 fn settle(world: &mut World) {
@@ -63,7 +64,7 @@ fn given_the_steps_of_a_recording_then_the_same_is_remembered_and_injected() {
             assert_eq!(pod["spec"]["nodeSelector"], expected.node_selector, "{}", step.name);
             assert_eq!(pod["spec"]["affinity"], expected.affinity, "{}", step.name);
             let injected = &pod["metadata"]["annotations"][annotation::INJECTED_PERSISTENT_POD_STATE];
-            assert_eq!(*injected, expected.injected, "{}", step.name);
+            assert_eq!(*injected, expected.by, "{}", step.name);
         }
         for ordinal in 0..2 {
             world.remove(ordinal);

@@ -6,7 +6,8 @@ use super::*;
 
 #[derive(Deserialize)]
 struct Step {
-    step: String,
+    #[serde(rename = "step")]
+    name: String,
     /// The Pod without its status.
     pod: Value,
     states: Vec<State>,
@@ -40,7 +41,7 @@ fn given_recorded_jobs_then_their_sidecars_are_ended_as_the_original_did() {
                 is_requested,
             };
             let plan = observed.plan(&Env::at(at("10:00:00")));
-            let at = format!("{} at version {version}", step.step);
+            let at = format!("{} at version {version}", step.name);
             if *version != step.after {
                 assert!(plan.is_idle(), "{at}: {plan:#?}");
                 continue;
@@ -71,7 +72,7 @@ fn given_recorded_jobs_then_their_sidecars_are_ended_as_the_original_did() {
             let told: Vec<&str> = told.map(|event| &*event.message).collect();
             assert_eq!(told, step.events, "{at}");
         }
-        assert!(is_requested, "{}", step.step);
+        assert!(is_requested, "{}", step.name);
         steps += 1;
     }
     assert_eq!(steps, 5);

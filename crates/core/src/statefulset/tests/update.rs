@@ -437,7 +437,7 @@ fn given_images_to_pull_ahead_then_jobs_come_with_a_rollout_that_is_worth_it_and
         world.env.gates = world.env.gates.with(Gate::PreDownloadImageForInPlaceUpdate, true);
         world.env.settings.image_pull_jobs = true;
         world.cluster.edit(StatefulSet::RESOURCE, "web", |set| {
-            set["metadata"]["annotations"] = annotations
+            set["metadata"]["annotations"] = annotations;
         });
         world.run();
         world.image("nginx:2");
