@@ -184,7 +184,10 @@ fn given_a_pod_that_cannot_be_read_then_no_other_is_made_and_the_job_looks_again
     seen.unreadable = vec![Arc::new(serde_json::from_value(head).unwrap())];
     let plan = plan(&seen, &Env::at(world.cluster.now));
     assert_eq!(plan.writes().next(), None);
-    assert!(plan.wake_after.is_some(), "nobody tells the job that such a Pod is gone");
+    assert!(
+        plan.wake_after.is_some(),
+        "nobody tells the job that such a Pod is gone"
+    );
     world.run();
     assert_eq!(world.pods().len(), 2);
 }

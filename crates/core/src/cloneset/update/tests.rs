@@ -416,7 +416,11 @@ fn pods_that_wait_for_their_hook_keep_no_others_from_beginning() {
         plan(&observed, &env())
     };
     let waiting = hooked(PODS_PER_ROUND + 1, 0);
-    assert_eq!((waiting.writes().count(), waiting.wake_after), (0, None), "at once would be for ever");
+    assert_eq!(
+        (waiting.writes().count(), waiting.wake_after),
+        (0, None),
+        "at once would be for ever"
+    );
     let begun = hooked(PODS_PER_ROUND, 20);
     let written: BTreeSet<&str> = begun.writes().map(|action| action.object().name.as_str()).collect();
     assert_eq!((written.len(), begun.wake_after), (20, None));
