@@ -70,8 +70,8 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     }
     if selector::is_empty(&observed.set.spec.selector) {
         let message = "spec.selector chooses everything";
-        let told = "This daemon set is selecting all pods. A non-empty selector is required.";
-        plan.events.push(Event::warning(event::SELECTING_ALL, told));
+        let text = "This daemon set is selecting all pods. A non-empty selector is required.";
+        plan.events.push(Event::warning(event::SELECTING_ALL, text));
         plan.because(why::General::Invalid {
             message: message.to_owned(),
         });

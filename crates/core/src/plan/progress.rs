@@ -200,13 +200,13 @@ impl<'p> Progress<'p> {
                 Meaning::FoundNothing
             }
             Err(error) => {
-                let told = write.failed.as_ref().filter(|_| !error.class.is_silent());
+                let event = write.failed.as_ref().filter(|_| !error.class.is_silent());
                 let may_have_applied = error.may_have_applied;
                 running.fail(chain, failure(phase, action, error));
                 if may_have_applied {
                     self.wrote(phase, action);
                 }
-                Meaning::Failed(told)
+                Meaning::Failed(event)
             }
         }
     }
