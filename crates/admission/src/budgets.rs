@@ -190,14 +190,14 @@ impl Budgets {
             match self.try_once(asker, pod, name, operation, attempt > 0).await? {
                 Tried::Granted(grant) => {
                     if let Grant::No(_) = grant {
-                        self.0.refusals.tell(pod, asker).await;
+                        self.0.refusals.record(pod, asker).await;
                     }
                     return Ok(grant);
                 }
                 Tried::Conflict(conflict) => last = conflict,
             }
         }
-        self.0.refusals.tell(pod, asker).await;
+        self.0.refusals.record(pod, asker).await;
         Ok(Grant::No(last.to_string()))
     }
 

@@ -17,6 +17,7 @@ mod imagepulljob;
 mod launch_priority;
 mod nodeimage;
 mod nodepodprobe;
+mod owned;
 mod persistentpodstate;
 mod pod_marks;
 mod pod_readiness;

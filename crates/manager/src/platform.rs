@@ -4,7 +4,10 @@
 
 mod context;
 mod distribution;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod images;
+pub mod live;
 mod probes;
 mod sidecars;
 mod watched;

@@ -10,6 +10,7 @@
 //!
 //! `/debug/plan`, and with it `kubectl kruise explain`, shows the plan that would be made now. Asking changes nothing.
 
+mod adoption;
 mod last;
 mod watches;
 
@@ -17,6 +18,7 @@ use crate::{
     apply::{Applied, Applier},
     platform::{ControllerContext, Platform},
 };
+pub(crate) use adoption::Adoption;
 use kruise_core::plan::{Observation, Outcome, Plan};
 use kruise_runtime::{controller, error::Error, events::Regarding, resource::ObjectKey};
 use last::LastOutcomes;

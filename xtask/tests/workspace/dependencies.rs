@@ -3,11 +3,11 @@
 //! The table says for each crate which crates of the workspace it may use. A new crate has to be entered here, which is
 //! the moment to think about where it belongs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::files::{packages, refuse};
+use super::files::{cargo, packages, refuse};
 
 const FIXTURES: &str = "kruise-fixtures";
 const TESTKIT: &str = "kruise-testkit";
@@ -128,6 +128,33 @@ fn given_an_arrow_turns_round_or_leaves_its_place_then_it_is_refused() {
         assert!(complaints(&names, &[good]).is_empty(), "{good:?}");
     }
     assert_eq!(complaints(&["kruise-novelty"], &[]).len(), 1);
+}
+
+#[test]
+fn given_this_program_then_its_crates_are_those_of_the_tests() {
+    let crates = |of: &[&str]| -> BTreeSet<String> {
+        let plain = [
+            "tree",
+            "--prefix",
+            "none",
+            "--format",
+            "{p} with {f}",
+            "--locked",
+            "--offline",
+        ];
+        let tree = cargo(&[&plain[..], of].concat());
+        tree.lines()
+            .map(|line| line.trim_end_matches(" (*)").to_owned())
+            .collect()
+    };
+    let program = crates(&["--package", "xtask", "--edges", "normal,build"]);
+    let tests = crates(&["--workspace", "--all-features", "--edges", "normal,build,dev"]);
+    assert!(program.len() > 50, "next to no crates: {program:?}");
+    let others: Vec<_> = program.difference(&tests).cloned().collect();
+    refuse(
+        &others,
+        "these would be compiled once more for the tests, with all that stands on them: give `as-tests` in xtask/Cargo.toml the features they have there",
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use kruise_core::{advancedcronjob, broadcastjob, ephemeraljob};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{env, refusal};
+use super::{env, refusal};
 
 /// One recorded request.
 #[derive(Deserialize)]

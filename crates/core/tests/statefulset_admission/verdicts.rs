@@ -1,6 +1,6 @@
 //! Every recorded request, and the answer we give.
 
-use crate::{defaulted, gates};
+use super::{defaulted, gates};
 use kruise_core::admission::{Admit as _, Lookups, ObjectRef, Version};
 use kruise_core::statefulset::Submitted;
 use kruise_core::statefulset::validate::{classes_to_look_up, validate};

@@ -1,6 +1,6 @@
 //! Every recorded request, and the answer we give.
 
-use crate::{defaulted, gates};
+use super::{defaulted, gates};
 use kruise_core::admission::{Admit as _, Lookups, Version};
 use kruise_core::uniteddeployment::Submitted;
 use kruise_core::uniteddeployment::validate::validate;

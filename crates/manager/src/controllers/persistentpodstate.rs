@@ -7,7 +7,7 @@
 
 use crate::{
     Settings,
-    platform::{PODS_BY_OWNER, Platform, Watched, look_up},
+    platform::{PODS_BY_OWNER, Platform, Watched, live, look_up},
     reconcile::{Enqueue, Observer, Watches},
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -36,20 +36,15 @@ use kruise_core::{
 };
 use kruise_runtime::{
     cache::{Event, Kind, Store},
-    error::{Class, Error},
+    error::Error,
     resource::ObjectKey,
 };
-use kube::{Api, Client};
+use kube::Client;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
 };
-use tokio::time::timeout;
-
-/// How long the annotations of one Pod may take to be read.
-const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Watched for PersistentPodState {
     fn kind(_: &Settings) -> Kind<Self> {
@@ -239,12 +234,10 @@ impl PersistentPodStates {
 
     /// Reads the annotations of a Pod; nothing when it is another one meanwhile.
     async fn annotations(&self, pod: &Pod) -> Result<Option<BTreeMap<String, String>>, Error> {
-        let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(self.client.clone(), &pod.metadata.namespace);
-        let name = &pod.metadata.name;
-        let late = |_| Error::new(Class::Transient, format!("Pod {name} could not be read in time"));
-        let found = timeout(DEADLINE, pods.get_metadata_opt(name)).await.map_err(late)??;
-        let same = found.filter(|found| found.metadata.uid.as_deref() == Some(&*pod.metadata.uid.to_string()));
-        Ok(same.map(|found| found.metadata.annotations.unwrap_or_default()))
+        let meta = &pod.metadata;
+        let found = live::read_metadata(&self.client, Pod::RESOURCE, &meta.namespace, &meta.name).await?;
+        let same = found.filter(|found| found.uid.as_deref() == Some(&*meta.uid.to_string()));
+        Ok(same.map(|found| found.annotations.unwrap_or_default()))
     }
 
     /// Has those looked at that are about a workload.

@@ -26,7 +26,7 @@ pub(crate) type Subscription = Box<dyn FnOnce(&Arc<ControllerContext>) + Send>;
 pub(crate) struct Watches {
     pub(super) primary: Primary,
     pub(super) views: Views,
-    pub(super) subscriptions: Vec<Subscription>,
+    pub(crate) subscriptions: Vec<Subscription>,
 }
 
 /// Returns the UID and the generation of an object.

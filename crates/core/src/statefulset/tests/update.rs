@@ -371,15 +371,6 @@ fn given_ordered_ready_when_the_pod_that_is_waited_for_is_specified_for_deletion
 }
 
 #[test]
-fn given_ordered_ready_when_hooks_have_let_several_pods_go_then_they_are_deleted_from_the_highest_down() {
-    let hook = json!({ "preDelete": { "labelsHandler": { "block": "yes" } } });
-    let spec = json!({ "replicas": 0, "lifecycle": hook });
-    let leaving = |ordinal| pod(ordinal).state("PreparingDelete");
-    let pods = [pod(0).ready(), leaving(1), leaving(2)];
-    assert_eq!(deleted(&planned(&observed(&spec, &pods))), ["web-2"]);
-}
-
-#[test]
 fn given_ordered_ready_and_hooks_that_always_let_go_then_every_pod_is_updated_in_place() {
     let mut spec = rules("OrderedReady", &json!({ "podUpdatePolicy": "InPlaceIfPossible" }));
     spec["lifecycle"] = json!({ "inPlaceUpdate": { "labelsHandler": { "block": "yes" } } });
