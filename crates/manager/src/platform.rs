@@ -44,7 +44,7 @@ use kruise_core::{
 };
 use kruise_runtime::{
     admin::Plans,
-    cache::{Cache, CacheOptions, Kind, Store, Stores, Traffic},
+    cache::{Cache, CacheOptions, Kind, LateWatches, Store, Stores, Traffic},
     client::ServerVersion,
     controller::ControllerMetrics,
     events::{self, EventWriter, Recorder},
@@ -211,6 +211,11 @@ impl Platform {
         let cache = &mut self.cache;
         let store = self.subset_stores.entry(resource);
         store.or_insert_with(|| cache.watch(watched::subset(resource))).clone()
+    }
+
+    /// Returns what watches kinds that only the cluster's configuration names.
+    pub fn late_watches(&self) -> LateWatches {
+        self.cache.late_watches()
     }
 
     /// Returns the budgets of Pods, which are asked before a Pod is disturbed.

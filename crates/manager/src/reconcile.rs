@@ -23,7 +23,7 @@ use kruise_core::plan::{Observation, Outcome, Plan};
 use kruise_runtime::{controller, error::Error, events::Regarding, resource::ObjectKey};
 use last::LastOutcomes;
 use std::{future::Future, sync::Arc, time::Duration};
-pub(crate) use watches::{Enqueue, Watches};
+pub(crate) use watches::{Enqueue, LateEnqueue, Watches};
 use watches::{Primary, Subscription};
 
 /// What a kind watches, and what its planner looks at.

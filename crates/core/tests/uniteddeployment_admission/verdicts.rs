@@ -17,9 +17,9 @@ struct Recorded {
     cases: Vec<Case>,
 }
 
-/// One request.
+/// One request. Messages are compared where there is an API server.
 #[derive(Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 struct Case {
     name: String,
     version: String,
