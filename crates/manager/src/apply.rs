@@ -127,7 +127,7 @@ impl Execution<'_> {
     /// Sends a write, and returns the answer; none when the budget of the Pod that it disturbs refuses.
     async fn send<'p>(&self, turn: Turn<'p>) -> (Turn<'p>, Option<Result<(), Error>>) {
         let answer = match self.ask(&turn).await {
-            Ok(Grant::Yes) => Some(self.write(turn.action).await),
+            Ok(Grant::Yes | Grant::Again) => Some(self.write(turn.action).await),
             Ok(Grant::No(reason)) => {
                 debug!(
                     pod = turn.question().map(|question| question.pod),

@@ -157,7 +157,7 @@ async fn given_what_was_written_a_moment_ago_then_the_next_write_names_that_vers
     // The place is this Pod's already: nobody has to be asked.
     assert_eq!(
         budgets.ask(&pod(), Operation::Delete, "someone", false).await.unwrap(),
-        Grant::Yes
+        Grant::Again
     );
     let server = server.lock().unwrap();
     assert_eq!((server.reads, server.writes), (0, 1));
