@@ -60,7 +60,10 @@ impl LivePage {
     }
 
     /// Returns what answers, and what has to be run for readers to see changes.
-    pub(crate) fn serve(self, stop: CancellationToken) -> (Router, impl Future<Output = Result<(), Infallible>> + use<>) {
+    pub(crate) fn serve(
+        self,
+        stop: CancellationToken,
+    ) -> (Router, impl Future<Output = Result<(), Infallible>> + use<>) {
         (answers::router(self.answers), self.hub.run(stop))
     }
 }

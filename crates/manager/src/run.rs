@@ -24,7 +24,10 @@ use crate::{
 use anyhow::Result;
 use endpoints::Endpoints;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use kruise_admission::{Admission, AdmissionError, AuditLog, Dependencies, Installed, Readiness, explain::{Explainer, Inquiry}};
+use kruise_admission::{
+    Admission, AdmissionError, AuditLog, Dependencies, Installed, Readiness,
+    explain::{Explainer, Inquiry},
+};
 use kruise_api::{kind::Kind as _, names::component::MANAGER_USER_AGENT};
 use kruise_runtime::{
     admin::exposition_router,

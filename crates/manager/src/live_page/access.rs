@@ -58,12 +58,8 @@ pub(super) trait Reviews: Send + Sync {
     /// Returns whose token this is.
     fn review_token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, Error>>;
     /// Whether they may do this; an empty namespace means all of them.
-    fn allows<'a>(
-        &'a self,
-        user: &'a UserInfo,
-        right: Right,
-        namespace: &'a str,
-    ) -> BoxFuture<'a, Result<bool, Error>>;
+    fn allows<'a>(&'a self, user: &'a UserInfo, right: Right, namespace: &'a str)
+    -> BoxFuture<'a, Result<bool, Error>>;
 }
 
 /// Asks the API server.
@@ -73,7 +69,7 @@ impl Reviews for ApiReviews {
     fn review_token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, Error>> {
         Box::pin(async move {
             let spec = TokenReviewSpec {
-                token: Some(token.to_owned()),
+                token: token.to_owned(),
                 ..TokenReviewSpec::default()
             };
             let review = TokenReview {

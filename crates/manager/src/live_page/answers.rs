@@ -19,10 +19,10 @@ use super::{
     stream::{Reading, Sight},
 };
 use axum::{
-    Json, Router,
+    Router,
     body::Body,
     extract::{ConnectInfo, Path, Query, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderName, StatusCode, header},
     middleware::map_response,
     response::{IntoResponse, Response},
     routing::get,
@@ -41,9 +41,10 @@ pub(super) struct Answers {
     pub(super) leadership: Leadership,
 }
 
+const JSON: (HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
+
 type Shared = State<Arc<Answers>>;
-/// Not there in tests without a connection.
-type From = Option<axum::Extension<ConnectInfo<Peer>>>;
+type Caller = ConnectInfo<Peer>;
 
 /// Returns the routes of the page.
 pub(super) fn router(answers: Answers) -> Router {
@@ -72,7 +73,7 @@ struct Which {
 
 async fn table(
     State(answers): Shared,
-    peer: From,
+    peer: Caller,
     headers: HeaderMap,
     Path(table): Path<String>,
     Query(chosen): Query<Chosen>,
@@ -80,12 +81,12 @@ async fn table(
     let (token, reader) = answers.reader(&headers).await?;
     let table = Table::named(&table).ok_or(NoAnswer::NotFound)?;
     let sight = Sight::new(answers.access.clone(), reader, chosen.namespace);
-    answers.stream(&Topic::Table(table), sight, token, peer)
+    answers.stream(&Topic::Table(table), sight, token, &peer)
 }
 
 async fn workload(
     State(answers): Shared,
-    peer: From,
+    peer: Caller,
     headers: HeaderMap,
     Query(which): Query<Which>,
 ) -> Result<Response, NoAnswer> {
@@ -95,14 +96,10 @@ async fn workload(
     if !sight.sees(Right::list(subject.resource), &name.namespace).await? {
         return Err(NoAnswer::NotFound);
     }
-    answers.stream(&Topic::Workload(name), sight, token, peer)
+    answers.stream(&Topic::Workload(name), sight, token, &peer)
 }
 
-async fn reasons(
-    State(answers): Shared,
-    headers: HeaderMap,
-    Query(which): Query<Which>,
-) -> Result<Response, NoAnswer> {
+async fn reasons(State(answers): Shared, headers: HeaderMap, Query(which): Query<Which>) -> Result<Response, NoAnswer> {
     let (_, reader) = answers.reader(&headers).await?;
     let mut sight = Sight::new(answers.access.clone(), reader.clone(), String::new());
     let (name, subject) = answers.find(&which)?;
@@ -112,7 +109,7 @@ async fn reasons(
     let asked = answers.asked.as_ref().ok_or(NoAnswer::NotFound)?;
     let key = ObjectKey::new(&name.namespace, &name.name);
     match asked.about(&subject, &key, &reader).await {
-        Ok(reasons) => Ok(Json(&*reasons).into_response()),
+        Ok(reasons) => Ok(([JSON], json!(*reasons).to_string()).into_response()),
         Err((404 | 403, _)) => Err(NoAnswer::NotFound),
         Err((_, why)) => Err(NoAnswer::Failed(why)),
     }
@@ -143,7 +140,7 @@ impl Answers {
         Ok((name, subject))
     }
 
-    fn stream(&self, topic: &Topic, sight: Sight, token: String, peer: From) -> Result<Response, NoAnswer> {
+    fn stream(&self, topic: &Topic, sight: Sight, token: String, peer: &Caller) -> Result<Response, NoAnswer> {
         let seat = self.hub.seat(topic).ok_or(NoAnswer::Crowded)?;
         let begin = self.hub.frames(topic).ok_or(NoAnswer::NotFound)?;
         let pending = self.hub.sources.iter().filter(|source| source.is_pending());
@@ -157,7 +154,7 @@ impl Answers {
             seat,
             hello: encode("hello", &hello),
             begin,
-            stay: peer.map(|peer| peer.0.0.stay()),
+            stay: peer.0.stay(),
         };
         let kind = [(header::CONTENT_TYPE, "text/event-stream")];
         Ok((kind, Body::from_stream(reading.pieces())).into_response())
@@ -173,7 +170,7 @@ enum NoAnswer {
     Failed(String),
 }
 
-impl std::convert::From<Refusal> for NoAnswer {
+impl From<Refusal> for NoAnswer {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
@@ -194,10 +191,10 @@ impl IntoResponse for NoAnswer {
             ),
             Self::Failed(why) => (StatusCode::BAD_GATEWAY, why),
         };
-        let body = Json(json!({"message": message}));
+        let body = json!({"message": message}).to_string();
         if code == StatusCode::UNAUTHORIZED {
-            return (code, [(header::WWW_AUTHENTICATE, "Bearer")], body).into_response();
+            return (code, [JSON, (header::WWW_AUTHENTICATE, "Bearer")], body).into_response();
         }
-        (code, body).into_response()
+        (code, [JSON], body).into_response()
     }
 }

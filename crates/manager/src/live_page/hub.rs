@@ -320,7 +320,12 @@ impl Hub {
             source.is_some_and(|source| source.right().resource == PodUnavailableBudget::RESOURCE)
                 && changed.namespace == name.namespace
         };
-        let budgets: BTreeSet<String> = marked.objects.iter().filter(is_budget).map(|budget| budget.name.clone()).collect();
+        let budgets: BTreeSet<String> = marked
+            .objects
+            .iter()
+            .filter(is_budget)
+            .map(|budget| budget.name.clone())
+            .collect();
         if !budgets.is_empty() {
             frames.extend(subject.budgets(&self.around, Some(&budgets)));
         }
@@ -341,7 +346,9 @@ impl Hub {
 /// The object of an event that tells of a change: as it was when it has gone.
 fn latest<'a, K>(event: &'a Event<'_, K>) -> Option<&'a Arc<K>> {
     // Of an object that moves away from a workload it counts what it was.
-    (event.origin != Origin::Resync).then(|| event.old.or(event.new)).flatten()
+    (event.origin != Origin::Resync)
+        .then(|| event.old.or(event.new))
+        .flatten()
 }
 
 fn mark(hub: &Weak<Hub>, note: impl FnOnce(&mut Marked)) {

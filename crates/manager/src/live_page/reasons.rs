@@ -2,10 +2,7 @@
 //!
 //! The replica that leads is asked. A plan is made anew for each question, so that an answer counts for two seconds for everybody who may know it.
 
-use super::{
-    access::Reader,
-    sources::Subject,
-};
+use super::{access::Reader, sources::Subject};
 use kruise_admission::explain::Inquiry;
 use kruise_core::plan::Why;
 use kruise_runtime::resource::ObjectKey;
@@ -113,9 +110,15 @@ mod tests {
         });
         let status = json!({"answeredBy": "kruise-0", "leader": true, "plans": {"cloneset-controller": plan}});
         let reasons = Reasons::read(&status);
-        assert_eq!((reasons.answered_by.as_str(), reasons.leads, reasons.writes), ("kruise-0", true, 3));
+        assert_eq!(
+            (reasons.answered_by.as_str(), reasons.leads, reasons.writes),
+            ("kruise-0", true, 3)
+        );
         assert_eq!(reasons.sentences.len(), 2);
-        assert!(reasons.sentences[0].contains('2') && reasons.sentences[0].ends_with('.'), "{reasons:?}");
+        assert!(
+            reasons.sentences[0].contains('2') && reasons.sentences[0].ends_with('.'),
+            "{reasons:?}"
+        );
         assert_eq!(reasons.sentences[1], r#"{"reason":"unheardOf"}"#);
         assert_eq!(Reasons::read(&Value::Null), Reasons::default());
     }

@@ -12,8 +12,16 @@ use axum::{
 const FILES: [(&str, &str, &str); 5] = [
     ("/", "text/html; charset=utf-8", include_str!("site/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("site/page.css")),
-    ("/page.js", "text/javascript; charset=utf-8", include_str!("site/page.js")),
-    ("/stream.js", "text/javascript; charset=utf-8", include_str!("site/stream.js")),
+    (
+        "/page.js",
+        "text/javascript; charset=utf-8",
+        include_str!("site/page.js"),
+    ),
+    (
+        "/stream.js",
+        "text/javascript; charset=utf-8",
+        include_str!("site/stream.js"),
+    ),
     ("/icon.svg", "image/svg+xml", include_str!("site/icon.svg")),
 ];
 
@@ -58,7 +66,15 @@ mod tests {
     #[test]
     fn given_the_files_then_none_names_a_foreign_address_or_has_code_in_its_text() {
         for (path, _, text) in FILES {
-            for refused in ["https:", "http://", " style=", " onclick", "<style", "innerHTML", "eval("] {
+            for refused in [
+                "https:",
+                "http://",
+                " style=",
+                " onclick",
+                "<style",
+                "innerHTML",
+                "eval(",
+            ] {
                 let is_name_of_svg = path == "/icon.svg" && refused == "http://";
                 assert!(is_name_of_svg || !text.contains(refused), "{path} has {refused}");
             }

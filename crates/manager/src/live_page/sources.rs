@@ -4,25 +4,14 @@ mod subject;
 
 pub(super) use subject::{Around, Pods, Subject};
 
-use super::{
-    access::Right,
-    frames::Frame,
-};
+use super::{access::Right, frames::Frame};
 use crate::platform::{Platform, Watched};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::{
-    advancedcronjob::v1beta1::AdvancedCronJob,
-    broadcastjob::v1beta1::BroadcastJob,
-    cloneset::v1beta1::CloneSet,
-    daemonset::v1beta1::DaemonSet,
-    ephemeraljob::v1alpha1::EphemeralJob,
-    imagepulljob::v1beta1::ImagePullJob,
-    kind::Kind,
-    nodeimage::CachedNodeImage,
-    podunavailablebudget::v1beta1::PodUnavailableBudget,
-    sidecarset::v1beta1::SidecarSet,
-    statefulset::v1beta1::StatefulSet,
-    uniteddeployment::v1beta1::UnitedDeployment,
+    advancedcronjob::v1beta1::AdvancedCronJob, broadcastjob::v1beta1::BroadcastJob, cloneset::v1beta1::CloneSet,
+    daemonset::v1beta1::DaemonSet, ephemeraljob::v1alpha1::EphemeralJob, imagepulljob::v1beta1::ImagePullJob,
+    kind::Kind, nodeimage::CachedNodeImage, podunavailablebudget::v1beta1::PodUnavailableBudget,
+    sidecarset::v1beta1::SidecarSet, statefulset::v1beta1::StatefulSet, uniteddeployment::v1beta1::UnitedDeployment,
 };
 use kruise_core::view::{BudgetView, NodeView, PullJobView, WorkloadView};
 use kruise_runtime::cache::{Origin, Store, SyncState};

@@ -144,7 +144,11 @@ impl Subject {
             current_revision,
             ..
         } = &self.view.details;
-        let revisions = history(found.iter().map(|revision| &**revision), update_revision, current_revision);
+        let revisions = history(
+            found.iter().map(|revision| &**revision),
+            update_revision,
+            current_revision,
+        );
         let right = Right::list(ControllerRevision::RESOURCE);
         Some(Frame::new(right, &namespace, "history", &History { revisions }))
     }

@@ -4,11 +4,7 @@ use super::super::access::Access;
 use super::super::answers::{Answers, router};
 use super::{Cluster, Fixture, pod};
 use kruise_runtime::{
-    admin::Listener,
-    cache::Change,
-    flags::parse_bind,
-    lease::Leadership,
-    shutdown::CancellationToken,
+    admin::Listener, cache::Change, flags::parse_bind, lease::Leadership, shutdown::CancellationToken,
 };
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -90,7 +86,10 @@ impl Answer {
     /// Reads to the end.
     async fn whole(mut self) -> String {
         let mut rest = String::new();
-        timeout(PATIENCE, self.stream.read_to_string(&mut rest)).await.unwrap().unwrap();
+        timeout(PATIENCE, self.stream.read_to_string(&mut rest))
+            .await
+            .unwrap()
+            .unwrap();
         self.text + &rest
     }
 }
@@ -109,7 +108,11 @@ async fn given_readers_with_different_rights_then_each_sees_what_it_may_list() {
         let text = answer.until("event: whole").await;
         assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
         assert!(text.contains(&format!("\"reader\":\"{token}\"")), "{text}");
-        assert_eq!((text.contains("\"web\""), text.contains("\"vault\"")), (web, vault), "{token}: {text}");
+        assert_eq!(
+            (text.contains("\"web\""), text.contains("\"vault\"")),
+            (web, vault),
+            "{token}: {text}"
+        );
     }
     let mut chosen = served.ask("/api/tables/workloads?namespace=bank", "all").await;
     let text = chosen.until("event: whole").await;
@@ -151,7 +154,10 @@ async fn given_nobody_or_a_stranger_then_there_is_no_answer_but_the_page_itself(
     for path in ["/", "/page.js", "/stream.js", "/page.css", "/icon.svg"] {
         let answer = served.ask(path, "").await.whole().await.to_lowercase();
         assert!(answer.starts_with("http/1.1 200"), "{path}: {answer}");
-        assert!(answer.contains("content-security-policy: default-src 'none'; script-src 'self'"), "{answer}");
+        assert!(
+            answer.contains("content-security-policy: default-src 'none'; script-src 'self'"),
+            "{answer}"
+        );
         assert!(!answer.contains("unsafe"), "{path}");
     }
     for path in ["/../Cargo.toml", "/page.css/..", "/api"] {

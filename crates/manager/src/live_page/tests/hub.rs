@@ -68,7 +68,9 @@ fn given_objects_of_other_tables_then_a_reader_hears_of_its_own_only() {
     let mut images = fixture.hub.seat(&Topic::Table(Table::Images)).unwrap();
     let mut workloads = fixture.hub.seat(&WORKLOADS).unwrap();
     fixture.set("shop", "web", 1);
-    fixture.nodes.feed(Change::Applied(read(&json!({"metadata": {"name": "node-1"}}))));
+    fixture
+        .nodes
+        .feed(Change::Applied(read(&json!({"metadata": {"name": "node-1"}}))));
     fixture.hub.send();
     let told = events(images.inbox.try_recv().unwrap());
     assert_eq!((told.len(), told[0].0.as_str()), (1, "node"));
@@ -128,7 +130,9 @@ fn given_a_storm_then_it_is_sent_in_pieces_and_nothing_is_lost() {
 #[test]
 fn given_too_many_readers_then_the_next_has_no_place_until_one_goes() {
     let fixture = Fixture::new();
-    let mut seats: Vec<_> = (0..MOST_READERS).map(|_| fixture.hub.seat(&WORKLOADS).unwrap()).collect();
+    let mut seats: Vec<_> = (0..MOST_READERS)
+        .map(|_| fixture.hub.seat(&WORKLOADS).unwrap())
+        .collect();
     assert!(fixture.hub.seat(&WORKLOADS).is_none());
     seats.pop();
     assert!(fixture.hub.seat(&WORKLOADS).is_some());
@@ -155,7 +159,10 @@ fn given_the_page_of_a_workload_then_it_has_its_pods_budgets_and_history_and_no_
         fixture.revisions.feed(Change::Applied(read(&revision)));
     }
     let all = begin(&fixture, &web());
-    let named: Vec<_> = all.iter().map(|(event, data)| (event.as_str(), data["name"].as_str())).collect();
+    let named: Vec<_> = all
+        .iter()
+        .map(|(event, data)| (event.as_str(), data["name"].as_str()))
+        .collect();
     assert_eq!(
         named,
         [
@@ -165,7 +172,10 @@ fn given_the_page_of_a_workload_then_it_has_its_pods_budgets_and_history_and_no_
             ("pod", Some("web-a")),
         ]
     );
-    assert_eq!(all[0].1["details"]["images"], json!([{"container": "main", "image": "nginx"}]));
+    assert_eq!(
+        all[0].1["details"]["images"],
+        json!([{"container": "main", "image": "nginx"}])
+    );
     let revisions = all[1].1["revisions"].as_array().unwrap();
     assert_eq!(revisions.len(), 2);
     assert_eq!(revisions[0]["changes"][0]["to"], "nginx:2");
@@ -199,7 +209,13 @@ fn given_pods_that_come_and_go_then_the_page_of_their_workload_follows() {
     fixture.pods.feed(Change::Deleted(name, 9));
     fixture.hub.send();
     let told = events(seat.inbox.try_recv().unwrap());
-    assert_eq!(told[0], ("gone".to_owned(), json!({"kind": "Pod", "namespace": "shop", "name": "web-a"})));
+    assert_eq!(
+        told[0],
+        (
+            "gone".to_owned(),
+            json!({"kind": "Pod", "namespace": "shop", "name": "web-a"})
+        )
+    );
 }
 
 #[test]
