@@ -7,7 +7,7 @@
 //! - [`faults`] stands between a program under test and the API server and does what networks and servers do on bad days; [`torture`] says how many
 //!   of many bad days a run has.
 //! - [`storage`] gives claims their volumes, and [`watch`] tells what happens to objects.
-//! - [`browser`] shows pages as people see them.
+//! - [`browser`] shows pages as people see them; [`prometheus`] scrapes metrics as theirs does.
 //! - [`sim`] gives Pods a life on simulated nodes; [`builders`], [`eventually`] and [`namespace`] are for the tests themselves.
 
 mod blocking;
@@ -31,6 +31,7 @@ pub mod pki;
 pub mod process;
 pub mod program;
 pub mod progress;
+pub mod prometheus;
 pub mod recording;
 pub mod registry;
 pub mod service;

@@ -42,7 +42,7 @@ use kruise_runtime::{
     error::Error,
     resource::ObjectKey,
 };
-use kube::{Api, Client};
+use kube::Client;
 use listed::Listed;
 use parking_lot::Mutex;
 use std::{
