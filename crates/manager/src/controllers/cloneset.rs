@@ -8,7 +8,7 @@ mod claims;
 use super::owned::OwnedObjects;
 use crate::{
     platform::{HEADS_BY_OWNER, Platform},
-    reconcile::{Observer, Watches},
+    reconcile::{Observer, Rehearser, Watches},
 };
 use kruise_api::{cloneset::v1beta1::CloneSet, meta::PartialObject, node::Node, pod::Pod};
 use kruise_core::{
@@ -44,7 +44,12 @@ impl Observer for CloneSets {
     }
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
-        let set = self.sets.get(&key.namespace, &key.name)?;
+        self.observe_as(self.sets.get(&key.namespace, &key.name)?, key, last)
+    }
+}
+
+impl Rehearser for CloneSets {
+    fn observe_as(&self, set: Arc<CloneSet>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
         let uid = set.uid()?;
         let unreadable = self.owned.unreadable(&key.namespace, &uid);
         let pods = self.owned.pods(&uid);

@@ -14,7 +14,7 @@ use super::owned::OwnedObjects;
 use crate::{
     Settings,
     platform::{ORPHANS_BY_NAMESPACE, Platform, Watched},
-    reconcile::{Adoption, Enqueue, Observer, Watches},
+    reconcile::{Adoption, Enqueue, Observer, Rehearser, Watches},
 };
 use jiff::Timestamp;
 use kruise_api::{daemonset::v1beta1::DaemonSet, gates::Gate, kind::Kind as _, meta::Owned as _, node::Node, pod::Pod};
@@ -88,25 +88,7 @@ impl Observer for DaemonSets {
     }
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
-        let set = self.sets.get(&key.namespace, &key.name)?;
-        let uid = set.uid()?;
-        let unreadable = self.owned.unreadable(&key.namespace, &uid);
-        let orphans = if self.adoption.is_confirmed(key, &uid) {
-            self.orphans(key, &set)
-        } else {
-            Vec::new()
-        };
-        Some(Observed {
-            unreadable,
-            pods: self.owned.pods(&uid),
-            orphans,
-            revisions: self.owned.revisions(key, &uid),
-            pull_jobs: self.owned.pull_jobs(&uid),
-            nodes: self.nodes.list(),
-            failed_pods: self.memory.failed_pods(key, &uid, generation(&set)),
-            last,
-            set,
-        })
+        self.observe_as(self.sets.get(&key.namespace, &key.name)?, key, last)
     }
 
     /// Remembers the failed Pods that are deleted.
@@ -135,6 +117,29 @@ impl Observer for DaemonSets {
 
 fn generation(set: &DaemonSet) -> i64 {
     set.metadata.generation.unwrap_or_default()
+}
+
+impl Rehearser for DaemonSets {
+    fn observe_as(&self, set: Arc<DaemonSet>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
+        let uid = set.uid()?;
+        let unreadable = self.owned.unreadable(&key.namespace, &uid);
+        let orphans = if self.adoption.is_confirmed(key, &uid) {
+            self.orphans(key, &set)
+        } else {
+            Vec::new()
+        };
+        Some(Observed {
+            unreadable,
+            pods: self.owned.pods(&uid),
+            orphans,
+            revisions: self.owned.revisions(key, &uid),
+            pull_jobs: self.owned.pull_jobs(&uid),
+            nodes: self.nodes.list(),
+            failed_pods: self.memory.failed_pods(key, &uid, generation(&set)),
+            last,
+            set,
+        })
+    }
 }
 
 impl DaemonSets {

@@ -9,7 +9,7 @@ use super::owned::OwnedObjects;
 use crate::{
     Settings,
     platform::{PODS_BY_NAMESPACE, PODS_BY_OWNER, Platform, Watched},
-    reconcile::{Adoption, Enqueue, Observer, Watches},
+    reconcile::{Adoption, Enqueue, Observer, Rehearser, Watches},
 };
 use kruise_api::{
     gates::{Gate, Gates},
@@ -107,7 +107,16 @@ impl Observer for StatefulSets {
     }
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
-        let set = self.sets.get(&key.namespace, &key.name)?;
+        self.observe_as(self.sets.get(&key.namespace, &key.name)?, key, last)
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        self.adoption.forget(key);
+    }
+}
+
+impl Rehearser for StatefulSets {
+    fn observe_as(&self, set: Arc<StatefulSet>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
         let uid = set.uid()?;
         let unreadable = self.owned.unreadable(&key.namespace, &uid);
         let pods = self.owned.pods(&uid);
@@ -132,10 +141,6 @@ impl Observer for StatefulSets {
             pods,
             set,
         })
-    }
-
-    fn forget(&self, key: &ObjectKey) {
-        self.adoption.forget(key);
     }
 }
 
