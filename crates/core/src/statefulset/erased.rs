@@ -62,7 +62,7 @@ mod tests {
     use crate::admission::Admit as _;
     use crate::statefulset::Submitted;
 
-    fn warned(version: Version, operation: Operation, stored: Option<Value>) -> Vec<String> {
+    fn warned(version: Version, operation: Operation, stored: Option<&Value>) -> Vec<String> {
         let env = Env {
             operation,
             version,
@@ -73,7 +73,7 @@ mod tests {
         let set = Submitted::read(set.to_string().as_bytes(), version).unwrap();
         let needed = set.needs_to_validate(None, &env, &Lookups::default()).objects;
         let found = Lookups {
-            objects: needed.into_iter().map(|needed| (needed, Ok(stored.clone()))).collect(),
+            objects: needed.into_iter().map(|needed| (needed, Ok(stored.cloned()))).collect(),
             ..Lookups::default()
         };
         set.warnings(&env, &found)
@@ -87,7 +87,7 @@ mod tests {
             "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Delete"},
             "volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"},
         }});
-        let paths: Vec<String> = warned(Version::V1alpha1, Operation::Update, Some(stored.clone()))
+        let paths: Vec<String> = warned(Version::V1alpha1, Operation::Update, Some(&stored))
             .into_iter()
             .map(|warning| warning.split_once(": erased by this update").unwrap().0.to_owned())
             .collect();
@@ -104,7 +104,7 @@ mod tests {
             (Version::V1beta1, Operation::Update),
             (Version::V1alpha1, Operation::Create),
         ] {
-            assert!(warned(version, operation, Some(stored.clone())).is_empty());
+            assert!(warned(version, operation, Some(&stored)).is_empty());
         }
     }
 
@@ -115,7 +115,7 @@ mod tests {
             "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
             "volumeClaimUpdateStrategy": {"type": "OnDelete"},
         }});
-        for stored in [Some(stored), Some(json!({})), None] {
+        for stored in [Some(&stored), Some(&json!({})), None] {
             assert!(warned(Version::V1alpha1, Operation::Update, stored).is_empty());
         }
     }

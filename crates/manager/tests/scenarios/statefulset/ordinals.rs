@@ -29,7 +29,7 @@ pub(super) fn all() -> Vec<Scenario> {
 
 async fn given_ordered_ready_then_pods_come_one_after_another_and_go_from_the_top(stage: Arc<Stage>) {
     stage
-        .create(web(3).pod(|pod| pod.annotation("sim.kruise.test/ready", "never")))
+        .create(web(3).pod(|pod| pod.annotation("sim.kruise.test/never-ready", "true")))
         .await;
     stage
         .until("web", "the first is there", |pods| ordinals(pods) == [0])
@@ -40,7 +40,7 @@ async fn given_ordered_ready_then_pods_come_one_after_another_and_go_from_the_to
         stage
             .until("web", "the next is there", |pods| pods.len() == ordinal + 1)
             .await;
-        stage.script_pod(&name, "ready", None).await;
+        stage.script_pod(&name, "never-ready", None).await;
     }
     stage
         .status("web", json!({"replicas": 3, "availableReplicas": 3}))
@@ -55,11 +55,11 @@ async fn given_ordered_ready_then_pods_come_one_after_another_and_go_from_the_to
 async fn given_a_scale_limit_then_no_more_are_unavailable(stage: Arc<Stage>) {
     let set = parallel(5)
         .set("/spec/scaleStrategy/maxUnavailable", 2)
-        .pod(|pod| pod.annotation("sim.kruise.test/ready", "never"));
+        .pod(|pod| pod.annotation("sim.kruise.test/never-ready", "true"));
     stage.create(set).await;
     stage.until("web", "two are there", |pods| pods.len() == 2).await;
     stage.why("web", "scaleUpLimited").await;
-    stage.script_pod("web-1", "ready", None).await;
+    stage.script_pod("web-1", "never-ready", None).await;
     let pods = stage.until("web", "one more", |pods| pods.len() == 3).await;
     assert_eq!(ordinals(&pods), [0, 1, 2]);
 }
