@@ -24,3 +24,4 @@ mod sidecarset_admission;
 mod statefulset_admission;
 #[path = "uniteddeployment_admission/main.rs"]
 mod uniteddeployment_admission;
+mod wording;
