@@ -10,7 +10,7 @@ use std::future::ready;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt};
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
