@@ -113,7 +113,7 @@ fn given_names_and_schedules_that_lead_nowhere_then_users_are_warned() {
         let spec = json!({"schedule": schedule, "template": template});
         let object = json!({"metadata": {"name": name}, "spec": spec}).to_string();
         let read = advancedcronjob::Submitted::read(object.as_bytes(), env.version).unwrap();
-        read.warnings(&env).join(", ")
+        read.warnings(&env, &Lookups::default()).join(", ")
     };
     let job = json!({"jobTemplate": {"spec": {}}});
     let (fits, long) = ("t".repeat(52), "t".repeat(53));

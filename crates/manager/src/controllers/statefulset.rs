@@ -14,6 +14,8 @@ use crate::{
 };
 use kruise_api::{
     gates::{Gate, Gates},
+    kind::Kind as _,
+    meta::Owned as _,
     names::node::taint::UNREACHABLE,
     node::Node,
     pod::Pod,
