@@ -72,7 +72,9 @@ fn anchors(text: &str) -> BTreeSet<String> {
             continue;
         }
         let title = line[depth..].trim().to_lowercase();
-        let kept = title.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+        let kept = title
+            .chars()
+            .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
         let slug: String = kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect();
         let count = counts.entry(slug.clone()).or_insert(0);
         anchors.insert(if *count == 0 { slug } else { format!("{slug}-{count}") });
@@ -100,12 +102,18 @@ fn plain(path: &Path) -> PathBuf {
 fn given_the_pages_then_each_is_in_the_summary_once_and_has_one_title() {
     let pages = pages();
     let summary = PathBuf::from("docs/SUMMARY.md");
-    let mut listed: Vec<PathBuf> = links(&pages[&summary]).iter().map(|link| plain(&Path::new("docs").join(link))).collect();
+    let mut listed: Vec<PathBuf> = links(&pages[&summary])
+        .iter()
+        .map(|link| plain(&Path::new("docs").join(link)))
+        .collect();
     listed.sort();
     let all: Vec<PathBuf> = pages.keys().filter(|path| **path != summary).cloned().collect();
     assert_eq!(listed, all);
     for path in &all {
-        let titles = prose(&pages[path]).lines().filter(|line| line.starts_with("# ")).count();
+        let titles = prose(&pages[path])
+            .lines()
+            .filter(|line| line.starts_with("# "))
+            .count();
         assert_eq!(titles, 1, "{}", path.display());
     }
 }
@@ -120,7 +128,10 @@ fn given_the_pages_and_the_front_door_then_every_link_leads_somewhere() {
     let mut count = 0;
     for (page, text) in &pages {
         for link in links(text) {
-            if ["http://", "https://", "mailto:"].iter().any(|scheme| link.starts_with(scheme)) {
+            if ["http://", "https://", "mailto:"]
+                .iter()
+                .any(|scheme| link.starts_with(scheme))
+            {
                 continue;
             }
             count += 1;
@@ -146,5 +157,8 @@ fn given_headings_then_their_anchors_are_those_of_the_site() {
     let text = "# One `two` (three)\n\n## A.b, c\n\n```\n# no\n```\n## A.b, c\n";
     let found: Vec<_> = anchors(text).into_iter().collect();
     assert_eq!(found, ["ab-c", "ab-c-1", "one-two-three"]);
-    assert_eq!(links("see [a](b.md#c), `[no](d)` and [e](f \"title\")"), ["b.md#c", "f"]);
+    assert_eq!(
+        links("see [a](b.md#c), `[no](d)` and [e](f \"title\")"),
+        ["b.md#c", "f"]
+    );
 }

@@ -11,8 +11,8 @@ use super::arena::{Arena, Contender};
 use super::score::{Chapter, Subject};
 use super::{Args, Scenario, Size};
 use super::{
-    admission, churn, daemon, daemonset, failover, idle, injection, jobs, look, machine, planning, platform, protection,
-    rollout, scale, sidecarset, start, statefulset, topology,
+    admission, churn, daemon, daemonset, failover, idle, injection, jobs, look, machine, planning, platform,
+    protection, rollout, scale, sidecarset, start, statefulset, topology,
 };
 use crate::product;
 

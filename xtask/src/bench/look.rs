@@ -35,7 +35,10 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
         return Ok(());
     }
     let [page, state] = free_ports()?;
-    let flags = [format!("--ui-addr=127.0.0.1:{page}"), format!("--state-metrics-addr=127.0.0.1:{state}")];
+    let flags = [
+        format!("--ui-addr=127.0.0.1:{page}"),
+        format!("--state-metrics-addr=127.0.0.1:{state}"),
+    ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let manager = arena.manager_with(contender, &flags)?;
     let work = async {
@@ -63,14 +66,22 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
             let path = if number % 2 == 0 {
                 "/api/tables/workloads".to_owned()
             } else {
-                format!("/api/workload?kind=CloneSet&namespace=look&name=set-{}", number % size.idle_sets)
+                format!(
+                    "/api/workload?kind=CloneSet&namespace=look&name=set-{}",
+                    number % size.idle_sets
+                )
             };
             let mut reader = Reader::open(page, &path, &token).await?;
             readers.spawn(async move { reader.read_on().await });
         }
         let watched = share().await?;
         note("CPU, nobody looks", alone, "% of a core", None);
-        note("CPU, 50 readers: more", (watched - alone).max(0.0), "% of a core", Some(10.0));
+        note(
+            "CPU, 50 readers: more",
+            (watched - alone).max(0.0),
+            "% of a core",
+            Some(10.0),
+        );
         let more = (manager.memory()? - memory).max(0.0) / MEGABYTE;
         note("memory, 50 readers: more", more, "MB", Some(10.0));
         if let Some(ended) = readers.try_join_next() {
@@ -89,7 +100,12 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
         }
         let each = Spent::since(&manager, before)?.cpu() * 1000.0 / as_number(SCRAPES);
         note("scrape: CPU", each, "ms", Some(20.0));
-        note("scrape: time", begin.elapsed().as_secs_f64() * 1000.0 / as_number(SCRAPES), "ms", None);
+        note(
+            "scrape: time",
+            begin.elapsed().as_secs_f64() * 1000.0 / as_number(SCRAPES),
+            "ms",
+            None,
+        );
         note("scrape: page", as_number(length) / MEGABYTE, "MB", None);
         let more = (manager.memory()? - memory).max(0.0) / MEGABYTE;
         note("scrape: memory", more, "MB", Some(2.0));
@@ -109,7 +125,9 @@ async fn token(arena: &Arena) -> Result<String> {
         "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "look"}]});
     let bindings: Api<ClusterRoleBinding> = Api::all(arena.client.clone());
     bindings.create(&params, &serde_json::from_value(binding)?).await?;
-    let made = accounts.create_token_request("reader", &params, &TokenRequest::default()).await?;
+    let made = accounts
+        .create_token_request("reader", &params, &TokenRequest::default())
+        .await?;
     Ok(made.status.context("no token")?.token)
 }
 
@@ -140,7 +158,9 @@ impl Reader {
             }
             Ok(())
         };
-        timeout(PATIENCE, beginning).await.context("the page is not shown in time")??;
+        timeout(PATIENCE, beginning)
+            .await
+            .context("the page is not shown in time")??;
         Ok(reader)
     }
 

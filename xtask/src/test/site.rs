@@ -17,7 +17,11 @@ pub(super) fn check(totals: &mut Totals, progress: &Progress) -> Result<()> {
     totals.check("the site of the docs", progress, || {
         let folder = tempfile::tempdir()?;
         let mut build = Command::new(program);
-        build.arg("build").arg(crate::root()).arg("--dest-dir").arg(folder.path());
+        build
+            .arg("build")
+            .arg(crate::root())
+            .arg("--dest-dir")
+            .arg(folder.path());
         let said = shell::run(build.env("RUST_LOG", "warn"))?;
         if said.contains("[ERROR]") || said.contains("[WARN]") {
             bail!("mdBook complains:\n{said}");
@@ -40,7 +44,15 @@ fn provide(progress: &Progress) -> Result<PathBuf> {
         progress.step(&format!("Building mdBook {VERSION} (once)"), |_| {
             let mut install = product::cargo();
             install
-                .args(["install", "mdbook", "--locked", "--no-default-features", "--version", VERSION, "--root"])
+                .args([
+                    "install",
+                    "mdbook",
+                    "--locked",
+                    "--no-default-features",
+                    "--version",
+                    VERSION,
+                    "--root",
+                ])
                 .arg(&folder)
                 // It runs for a second.
                 .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")

@@ -24,7 +24,8 @@ fn given_default_values_then_there_is_no_live_page() {
 #[test]
 fn given_the_live_page_then_it_has_a_port_a_service_of_the_cluster_and_the_right_to_ask_for_rights() {
     let objects = render(&json!({"ui": {"enabled": true, "port": 9999}, "installation": {"namespace": "mine"}}));
-    let manager = &get(&objects, "Deployment", "kruise-controller-manager")["spec"]["template"]["spec"]["containers"][0];
+    let manager =
+        &get(&objects, "Deployment", "kruise-controller-manager")["spec"]["template"]["spec"]["containers"][0];
     assert!(strings(&manager["args"]).contains(&"--ui-addr=:9999"));
     let port = json!({"name": "ui", "containerPort": 9999, "protocol": "TCP"});
     assert!(manager["ports"].as_array().unwrap().contains(&port));
@@ -35,7 +36,10 @@ fn given_the_live_page_then_it_has_a_port_a_service_of_the_cluster_and_the_right
         service["spec"]["ports"],
         json!([{"name": "ui", "port": 9999, "targetPort": "ui"}])
     );
-    assert_eq!(service["spec"]["selector"], json!({"control-plane": "controller-manager"}));
+    assert_eq!(
+        service["spec"]["selector"],
+        json!({"control-plane": "controller-manager"})
+    );
     let role = get(&objects, "ClusterRole", "kruise-ui-role");
     assert_eq!(
         role["rules"],

@@ -56,8 +56,12 @@ fn given_an_object_that_nobody_has_seen_then_no_check_fails() {
 fn given_our_kinds_then_each_has_a_check_and_recorded_objects_for_all_that_it_says() {
     let all = all();
     for kind in KINDS.iter() {
-        let script = fs::read_to_string(check(kind.group, kind.kind)).unwrap_or_else(|error| panic!("{}: {error}", kind.kind));
-        let said: BTreeSet<&str> = STATES.into_iter().filter(|state| script.contains(&format!("\"{state}\""))).collect();
+        let script =
+            fs::read_to_string(check(kind.group, kind.kind)).unwrap_or_else(|error| panic!("{}: {error}", kind.kind));
+        let said: BTreeSet<&str> = STATES
+            .into_iter()
+            .filter(|state| script.contains(&format!("\"{state}\"")))
+            .collect();
         let of_kind = all.iter().filter(|recorded| recorded.kind() == kind.kind);
         let recorded: BTreeSet<&str> = of_kind.map(|recorded| recorded.argo.as_str()).collect();
         assert_eq!(recorded, said, "{}", kind.kind);

@@ -49,8 +49,15 @@ fn given_recorded_objects_then_kstatus_says_what_the_docs_say() {
 fn given_our_kinds_then_none_has_a_condition_that_kstatus_would_read_otherwise() {
     let mut known = BTreeSet::new();
     for recorded in all() {
-        let conditions = recorded.object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        known.extend(conditions.iter().filter_map(|condition| condition["type"].as_str().map(str::to_owned)));
+        let conditions = recorded.object["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        known.extend(
+            conditions
+                .iter()
+                .filter_map(|condition| condition["type"].as_str().map(str::to_owned)),
+        );
     }
     for reserved in ["Ready", "Reconciling", "Stalled"] {
         assert!(!known.contains(reserved), "{known:?}");
@@ -61,8 +68,17 @@ fn given_our_kinds_then_none_has_a_condition_that_kstatus_would_read_otherwise()
 #[test]
 fn given_the_docs_then_they_list_the_kinds_that_flux_waits_for() {
     let docs = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/gitops.md")).unwrap();
-    let row = docs.lines().find(|line| line.ends_with("`status.observedGeneration` to be the generation |"));
-    let listed: BTreeSet<&str> = row.unwrap().split('|').nth(1).unwrap().split(',').map(str::trim).collect();
+    let row = docs
+        .lines()
+        .find(|line| line.ends_with("`status.observedGeneration` to be the generation |"));
+    let listed: BTreeSet<&str> = row
+        .unwrap()
+        .split('|')
+        .nth(1)
+        .unwrap()
+        .split(',')
+        .map(str::trim)
+        .collect();
     let mut found = BTreeSet::new();
     for recorded in all() {
         if recorded.object["status"]["observedGeneration"].is_i64() {
