@@ -16,6 +16,7 @@ mod idle;
 mod injection;
 mod jobs;
 mod load;
+mod look;
 mod machine;
 mod manager;
 mod many_nodes;
@@ -86,6 +87,8 @@ enum Scenario {
     Sidecarset,
     /// A Pod under a WorkloadSpread, a UnitedDeployment of ten subsets, and one Secret for many namespaces, beside a bare client.
     Topology,
+    /// 50 readers of the live page while Pods change, and scrapes of the state metrics.
+    Look,
     /// Reading every kind, and a Pod as the cache keeps it.
     Decode,
     /// Measure nothing: write what a score file tells as report.html and report.md.

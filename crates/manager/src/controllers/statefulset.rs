@@ -260,11 +260,10 @@ mod tests {
         for subscribe in observer.watches().subscriptions {
             subscribe(&context);
         }
-        for (name, templates) in [("plain", json!([])), ("web", json!([{"metadata": {"name": "data"}}]))] {
-            let set = json!({
-                "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"},
-                "spec": {"volumeClaimTemplates": templates},
-            });
+        let templates = json!({"volumeClaimTemplates": [{"metadata": {"name": "data"}}]});
+        for (name, spec) in [("plain", json!({})), ("web", templates)] {
+            let meta = json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"});
+            let set = json!({"metadata": meta, "spec": spec});
             observer.sets.feed(Change::Applied(read(&set)));
         }
         let queue = context.queue();

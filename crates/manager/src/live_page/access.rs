@@ -201,7 +201,7 @@ impl Access {
             return Err(Refusal::UnknownToken);
         }
         if let Some(known) = self.lately(token) {
-            return known.ok_or(Refusal::UnknownToken);
+            return known;
         }
         let user = self.within(self.reviews.review_token(token)).await?;
         let reader = user.map(|user| Arc::new(Reader::new(user)));
@@ -230,10 +230,11 @@ impl Access {
         Ok(allowed)
     }
 
-    fn lately(&self, token: &str) -> Option<Option<Arc<Reader>>> {
+    /// What was found about a token a moment ago.
+    fn lately(&self, token: &str) -> Option<Result<Arc<Reader>, Refusal>> {
         let known = self.known.lock();
         let known = known.get(token).filter(|known| known.at.elapsed() < self.fresh)?;
-        Some(known.reader.clone())
+        Some(known.reader.clone().ok_or(Refusal::UnknownToken))
     }
 
     fn remember(&self, token: &str, reader: Option<Arc<Reader>>) {

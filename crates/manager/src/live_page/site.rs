@@ -5,7 +5,7 @@
 use axum::{
     Router,
     http::{HeaderName, HeaderValue, header},
-    response::{IntoResponse, Response},
+    response::Response,
     routing::get,
 };
 
@@ -51,8 +51,7 @@ pub(super) fn router() -> Router {
 }
 
 /// Says to the browser what it may do with an answer.
-pub(super) async fn guarded(answer: Response) -> Response {
-    let mut answer = answer.into_response();
+pub(super) async fn guarded(mut answer: Response) -> Response {
     for (name, value) in HEADERS {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }

@@ -75,7 +75,7 @@ impl Fixture {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name).unwrap();
         let metric = &family.get_metric()[0];
-        metric.get_gauge().value() + metric.get_counter().value()
+        metric.get_gauge().get_value() + metric.get_counter().get_value()
     }
 }
 
@@ -162,7 +162,7 @@ impl Reviews for Cluster {
             ..UserInfo::default()
         };
         let answer = self.answer(|rules| rules.tokens.contains(token).then_some(user));
-        Box::pin(async { answer })
+        Box::pin(async move { answer })
     }
 
     fn allows<'a>(
@@ -175,6 +175,6 @@ impl Reviews for Cluster {
         let plural = right.resource.plural;
         let has = |place: &str, rules: &Rules| rules.rights.contains(&format!("{owner} {plural} {place}"));
         let answer = self.answer(|rules| has("*", rules) || !namespace.is_empty() && has(namespace, rules));
-        Box::pin(async { answer })
+        Box::pin(async move { answer })
     }
 }
