@@ -41,7 +41,7 @@ impl<K: Resource + Clone + Debug + DeserializeOwned + Send + 'static> Watchable 
 
 /// Returns what happens to all objects.
 pub fn events<K: Watchable>(api: Api<K>) -> impl Stream<Item = kube::Result<Event<K>>> + Send {
-    follow(api, None)
+    follow(api, Chosen::default())
 }
 
 /// Returns what happens to the objects that a field selector chooses.
@@ -49,7 +49,17 @@ pub fn events_of<K: Watchable>(
     api: Api<K>,
     fields: &str,
 ) -> impl Stream<Item = kube::Result<Event<K>>> + Send + use<K> {
-    follow(api, Some(fields.to_owned()))
+    let fields = Some(fields.to_owned());
+    follow(api, Chosen { fields, labels: None })
+}
+
+/// Returns what happens to the objects that a label selector chooses.
+pub fn events_labelled<K: Watchable>(
+    api: Api<K>,
+    labels: &str,
+) -> impl Stream<Item = kube::Result<Event<K>>> + Send + use<K> {
+    let labels = Some(labels.to_owned());
+    follow(api, Chosen { fields: None, labels })
 }
 
 /// Returns the objects that are there, and each that is made or changed.
@@ -84,10 +94,17 @@ pub fn versions<K: Watchable>(api: Api<K>, name: &str) -> impl Stream<Item = kub
     })
 }
 
-fn follow<K: Watchable>(api: Api<K>, fields: Option<String>) -> impl Stream<Item = kube::Result<Event<K>>> + Send {
+/// Selectors of the objects that are followed; all objects without any.
+#[derive(Default)]
+struct Chosen {
+    fields: Option<String>,
+    labels: Option<String>,
+}
+
+fn follow<K: Watchable>(api: Api<K>, chosen: Chosen) -> impl Stream<Item = kube::Result<Event<K>>> + Send {
     let begin = Follower {
         api,
-        fields,
+        chosen,
         events: VecDeque::new(),
         state: State::List(None),
         pause: None,
@@ -100,7 +117,7 @@ fn follow<K: Watchable>(api: Api<K>, fields: Option<String>) -> impl Stream<Item
 
 struct Follower<K> {
     api: Api<K>,
-    fields: Option<String>,
+    chosen: Chosen,
     /// What is still to be told.
     events: VecDeque<Event<K>>,
     state: State<K>,
@@ -146,7 +163,8 @@ impl<K: Watchable> Follower<K> {
             State::Known(version) => {
                 rest(self.pause).await;
                 let params = WatchParams {
-                    field_selector: self.fields.clone(),
+                    field_selector: self.chosen.fields.clone(),
+                    label_selector: self.chosen.labels.clone(),
                     ..WatchParams::default()
                 };
                 let opened = self.api.watch(&params, &version).await.map(StreamExt::boxed);
@@ -172,7 +190,8 @@ impl<K: Watchable> Follower<K> {
 
     async fn list(&mut self, token: Option<String>) -> kube::Result<()> {
         let params = ListParams {
-            field_selector: self.fields.clone(),
+            field_selector: self.chosen.fields.clone(),
+            label_selector: self.chosen.labels.clone(),
             limit: Some(PAGE),
             continue_token: token.clone(),
             ..ListParams::default()

@@ -1,6 +1,6 @@
 //! Verdicts: the same are allowed and refused, for the same reasons.
 
-use kruise_core::admission::Admit as _;
+use kruise_core::admission::{Admit as _, Lookups};
 use kruise_core::{advancedcronjob, broadcastjob, ephemeraljob};
 use serde::Deserialize;
 use serde_json::{Value, json};

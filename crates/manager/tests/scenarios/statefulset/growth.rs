@@ -252,8 +252,8 @@ async fn given_a_class_that_does_not_allow_it_then_it_is_refused_or_told(stage: 
         .await;
     // Nothing but the class changes.
     let allow = Patch::Merge(json!({"allowVolumeExpansion": true}));
-    let class = storage.classes.patch(name, &PatchParams::default(), &allow);
-    class.await.unwrap();
+    let params = PatchParams::default();
+    storage.classes.patch(name, &params, &allow).await.unwrap();
     storage.until(&["2Gi/2Gi"]).await;
     storage.end().await;
 }
