@@ -130,31 +130,49 @@ fn given_an_arrow_turns_round_or_leaves_its_place_then_it_is_refused() {
     assert_eq!(complaints(&["kruise-novelty"], &[]).len(), 1);
 }
 
+/// Crates with their versions, and the features that they have there.
+fn crates(of: &[&str]) -> BTreeSet<(String, String)> {
+    let plain = "tree --prefix none --locked --offline".split(' ');
+    let all: Vec<&str> = plain
+        .chain(["--format", "{p} with {f}"])
+        .chain(of.iter().copied())
+        .collect();
+    let tree = cargo(&all);
+    let lines = tree
+        .lines()
+        .filter_map(|line| line.trim_end_matches(" (*)").split_once(" with"));
+    let crates: BTreeSet<_> = lines
+        .map(|(name, features)| (name.to_owned(), features.to_owned()))
+        .collect();
+    assert!(crates.len() > 50, "next to no crates: {crates:?}");
+    crates
+}
+
+/// Crates of the one that the other has as well, but never with these features.
+fn differing(one: &BTreeSet<(String, String)>, other: &BTreeSet<(String, String)>) -> Vec<String> {
+    let names: BTreeSet<&str> = other.iter().map(|(name, _)| name.as_str()).collect();
+    let differ = one.difference(other).filter(|(name, _)| names.contains(name.as_str()));
+    differ
+        .map(|(name, features)| format!("{name} with{features}"))
+        .collect()
+}
+
 #[test]
-fn given_this_program_then_its_crates_are_those_of_the_tests() {
-    let crates = |of: &[&str]| -> BTreeSet<String> {
-        let plain = [
-            "tree",
-            "--prefix",
-            "none",
-            "--format",
-            "{p} with {f}",
-            "--locked",
-            "--offline",
-        ];
-        let tree = cargo(&[&plain[..], of].concat());
-        tree.lines()
-            .map(|line| line.trim_end_matches(" (*)").to_owned())
-            .collect()
-    };
+fn given_what_is_built_in_one_folder_then_its_crates_have_the_same_features() {
     let program = crates(&["--package", "xtask", "--edges", "normal,build"]);
     let tests = crates(&["--workspace", "--all-features", "--edges", "normal,build,dev"]);
-    assert!(program.len() > 50, "next to no crates: {program:?}");
-    let others: Vec<_> = program.difference(&tests).cloned().collect();
-    refuse(
-        &others,
-        "these would be compiled once more for the tests, with all that stands on them: give `as-tests` in xtask/Cargo.toml the features they have there",
-    );
+    let advice = "these would be compiled twice, with all that stands on them: see the features in xtask/Cargo.toml";
+    refuse(&differing(&program, &tests), advice);
+    let measuring = crates(&["--package", "xtask", "--no-default-features", "--edges", "normal,build"]);
+    let product = crates(&[
+        "--package",
+        "kruise-manager",
+        "--package",
+        "kruise-daemon",
+        "--edges",
+        "normal,build",
+    ]);
+    refuse(&differing(&product, &measuring), advice);
 }
 
 #[test]
