@@ -21,6 +21,7 @@ pub mod convert;
 mod counts;
 mod create;
 pub mod default;
+mod erased;
 mod explain;
 #[cfg(test)]
 mod fixtures;
