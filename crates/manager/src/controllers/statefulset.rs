@@ -3,18 +3,21 @@
 //! - A change of a set, or of anything that it owns, has it looked at. A Pod that changed in nothing we read does not.
 //! - A Pod that comes or goes wakes the set whose name it has: it may be adopted, or have been in the way.
 //! - A claim wakes the sets that it belongs to, that grow it, or whose Pod owns it.
+//! - A node that stops answering, goes, or is back wakes the sets with Pods that are terminating there: they tell it.
 //! - Before anything is adopted, the API server is asked whether the set is really there.
 
 use crate::{
     Settings,
-    platform::{HEADS_BY_OWNER, PODS_BY_NAMESPACE, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, Watched},
+    platform::{
+        HEADS_BY_OWNER, PODS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, Watched,
+    },
     reconcile::{Enqueue, Observer, Watches},
 };
 use kruise_api::{
     gates::{Gate, Gates},
     imagepulljob::v1beta1::ImagePullJob,
     kind::Kind as _,
-    meta::{Meta, PartialObject},
+    meta::{Meta, Owned as _, PartialObject},
     names::node::taint::UNREACHABLE,
     node::Node,
     pod::Pod,
@@ -105,11 +108,12 @@ impl Observer for StatefulSets {
     }
 
     fn watches(self: &Arc<Self>) -> Watches {
-        let this = self.clone();
+        let (this, nodes) = (self.clone(), self.clone());
         let watches = Watches::of(&self.sets)
             .owned_if(&self.pods, super::pods::has_changed)
             .mapped(&self.pods, move |event, enqueue| this.pod_came_or_went(event, enqueue))
             .mapped(&self.claims, claim_changed)
+            .mapped(&self.nodes, move |event, enqueue| nodes.node_changed(event, enqueue))
             .owned(&self.revisions);
         match &self.pull_jobs {
             Some(jobs) => watches.owned(jobs),
@@ -212,11 +216,21 @@ impl StatefulSets {
             .map(|pod| &*pod.spec.node_name)
             .filter(|node| !node.is_empty())
             .collect();
-        let is_lost = |name: &&str| {
-            let node = self.nodes.get("", name);
-            node.is_none_or(|node| node.spec.taints.iter().any(|taint| *taint.key == *UNREACHABLE))
-        };
+        let is_lost = |name: &&str| is_lost(self.nodes.get("", name).as_deref());
         nodes.into_iter().filter(is_lost).map(str::to_owned).collect()
+    }
+
+    fn node_changed(&self, event: &Event<'_, Node>, enqueue: &Enqueue<'_>) {
+        let of = |node: Option<&Arc<Node>>| is_lost(node.map(|node| &**node));
+        let Some(node) = event.latest().filter(|_| of(event.old) != of(event.new)) else {
+            return;
+        };
+        let going = self.pods.by(&PODS_BY_NODE, &node.metadata.name).into_iter();
+        for pod in going.filter(|pod| pod.metadata.is_deleting()) {
+            if let Some(set) = pod.metadata.controlled_by(StatefulSet::GROUP, StatefulSet::KIND) {
+                enqueue.key(&pod.metadata.namespace, set);
+            }
+        }
     }
 
     fn pod_came_or_went(&self, event: &Event<'_, Pod>, enqueue: &Enqueue<'_>) {
@@ -249,6 +263,11 @@ impl StatefulSets {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// A node that is gone or does not answer.
+fn is_lost(node: Option<&Node>) -> bool {
+    node.is_none_or(|node| node.spec.taints.iter().any(|taint| *taint.key == *UNREACHABLE))
 }
 
 fn claim_changed(event: &Event<'_, PersistentVolumeClaim>, enqueue: &Enqueue<'_>) {
