@@ -2,6 +2,7 @@
 
 mod defaults;
 mod verdicts;
+mod wording;
 
 use kruise_api::gates::{Gate, Gates};
 use kruise_core::admission::Version;
