@@ -1,5 +1,9 @@
 //! The command line.
 
+use crate::{
+    get::Get,
+    rollout::{Promote, Rollout},
+};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -19,7 +23,8 @@ pub(crate) struct Args {
 }
 
 /// The same flags as kubectl has.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// Path to the kubeconfig file
     #[arg(long, global = true, value_name = "FILE")]
@@ -39,14 +44,57 @@ pub(crate) struct Connection {
     /// How long one answer may take
     #[arg(long, global = true, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) request_timeout: Duration,
+    #[command(flatten)]
+    pub(crate) overrides: Overrides,
+}
+
+/// What goes before the kubeconfig.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Overrides {
+    /// Address of the API server
+    #[arg(short, long, global = true, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// Bearer token to log in with
+    #[arg(long, global = true)]
+    pub(crate) token: Option<String>,
+    /// User to act as
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub(crate) as_user: Option<String>,
+    /// Group to act as; may be given several times
+    #[arg(long, global = true, value_name = "GROUP")]
+    pub(crate) as_group: Vec<String>,
+    /// UID to act as
+    #[arg(long, global = true, value_name = "UID")]
+    pub(crate) as_uid: Option<String>,
+    /// File with the certificate of the authority that the API server is trusted by
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) certificate_authority: Option<PathBuf>,
+    /// File with the certificate to log in with
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) client_certificate: Option<String>,
+    /// File with the key of that certificate
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) client_key: Option<String>,
+    /// Do not check the certificate of the API server
+    #[arg(long, global = true)]
+    pub(crate) insecure_skip_tls_verify: bool,
+    /// Name that the certificate of the API server has to have
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) tls_server_name: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what a controller does with an object now, and what holds it back
     Explain(Explain),
-    /// Show on which nodes a BroadcastJob has Pods, how they are, and why they failed
+    /// Show how far objects are and what they wait for; of one BroadcastJob, its nodes and why Pods failed
     Get(Get),
+    /// See how a rollout goes, go back, pause it, start all Pods anew
+    #[command(subcommand)]
+    Rollout(Rollout),
+    /// Let more Pods of a partitioned rollout be updated
+    Promote(Promote),
     /// Restart containers of a running Pod in place, and follow how it goes
     Restart(Restart),
     /// Pull an image onto nodes ahead of time, and follow how it goes
@@ -194,16 +242,6 @@ pub(crate) struct Explain {
     pub(crate) manager_port: u16,
 }
 
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  kubectl kruise get broadcastjob clean-up\n  kubectl kruise get bcj/clean-up -n shop"
-)]
-pub(crate) struct Get {
-    /// Kind and name: `broadcastjob clean-up`, or `broadcastjob/clean-up`
-    #[arg(required = true, num_args = 1..=2, value_name = "KIND NAME")]
-    pub(crate) object: Vec<String>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     Text,
@@ -211,7 +249,7 @@ pub(crate) enum Output {
 }
 
 /// As kubectl: a number of seconds, or a number with a unit.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.find(|sign: char| !sign.is_ascii_digit()) {
         Some(at) => text.split_at(at),
         None => (text, "s"),

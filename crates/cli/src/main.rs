@@ -6,15 +6,24 @@
 
 mod args;
 mod broadcastjob_nodes;
+mod change;
 mod connect;
 mod explain;
 mod follow;
+mod get;
+mod kinds;
 mod manager;
 mod object;
+mod print;
 mod protection;
 mod pull;
 mod restart;
+mod rollout;
+mod select;
+mod server;
 mod sidecar;
+mod table;
+mod template;
 mod text;
 mod ui;
 
@@ -33,7 +42,9 @@ fn main() -> ExitCode {
         .map_err(anyhow::Error::from)
         .and_then(|runtime| match &args.command {
             Command::Explain(explain) => runtime.block_on(explain::run(&args.connection, explain)),
-            Command::Get(get) => runtime.block_on(broadcastjob_nodes::run(&args.connection, get)),
+            Command::Get(get) => runtime.block_on(get::run(&args.connection, get)),
+            Command::Rollout(command) => runtime.block_on(rollout::run(&args.connection, command)),
+            Command::Promote(promote) => runtime.block_on(rollout::promote(&args.connection, promote)),
             Command::Restart(restart) => runtime.block_on(restart::run(&args.connection, restart)),
             Command::Pull(pull) => runtime.block_on(pull::run(&args.connection, pull)),
             Command::Sidecar(SidecarCommand::Plan(plan)) => runtime.block_on(sidecar::plan(&args.connection, plan)),
@@ -44,8 +55,13 @@ fn main() -> ExitCode {
         Ok(Completeness::Failed) => ExitCode::FAILURE,
         Ok(Completeness::WithoutManager) => ExitCode::from(INCOMPLETE),
         Err(error) => {
-            eprintln!("Error: {}", text::visible_lines(&format!("{error:#}")));
+            complain(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Tells an error, as kubectl does.
+fn complain(error: &anyhow::Error) {
+    eprintln!("error: {}", text::visible_lines(&format!("{error:#}")));
 }

@@ -23,12 +23,13 @@ use kube::{
 use serde_json::{Value, json};
 use std::{
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
+    process::Child,
     sync::{Mutex, MutexGuard},
     task::AbortHandle,
 };
@@ -127,6 +128,19 @@ impl Stage {
             .args(["-n", self.namespace.name()]);
         tokio::task::spawn_blocking(move || command.output().unwrap())
             .await
+            .unwrap()
+    }
+
+    /// Starts the plugin in this namespace; it ends with what is returned.
+    pub(super) fn start(&self, words: &[&str]) -> Child {
+        tokio::process::Command::new(env!("CARGO_BIN_EXE_kubectl-kruise"))
+            .args(words)
+            .arg("--kubeconfig")
+            .arg(cluster::kubeconfig())
+            .args(["-n", self.namespace.name()])
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
             .unwrap()
     }
 
