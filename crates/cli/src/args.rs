@@ -1,8 +1,13 @@
 //! The command line.
 
 use crate::{
+    completion::Completion,
+    create::Create,
+    describe::Describe,
     get::Get,
     rollout::{Promote, Rollout},
+    scale::{Scale, ScaleDown},
+    set::Set,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
@@ -95,6 +100,18 @@ pub(crate) enum Command {
     Rollout(Rollout),
     /// Let more Pods of a partitioned rollout be updated
     Promote(Promote),
+    /// Set images, variables, resources or the account of a workload's Pods
+    #[command(subcommand)]
+    Set(Set),
+    /// Set how many Pods a workload has
+    Scale(Scale),
+    /// Delete Pods of a CloneSet by name, and want as many fewer
+    Scaledown(ScaleDown),
+    /// Make a Job, a BroadcastJob or a ContainerRecreateRequest
+    #[command(subcommand)]
+    Create(Create),
+    /// Tell all that is known of an object
+    Describe(Describe),
     /// Restart containers of a running Pod in place, and follow how it goes
     Restart(Restart),
     /// Pull an image onto nodes ahead of time, and follow how it goes
@@ -104,6 +121,8 @@ pub(crate) enum Command {
     Sidecar(SidecarCommand),
     /// Open the manager's live page
     Ui(Ui),
+    /// Print what makes a shell complete commands, kinds and names
+    Completion(Completion),
 }
 
 #[derive(Debug, Clone, clap::Args)]

@@ -53,6 +53,8 @@ pub(crate) const REPLICA_SET: Kind = native("apps", "ReplicaSet", "replicasets",
 pub(crate) const REVISION: Kind = native("apps", "ControllerRevision", "controllerrevisions", &[]);
 pub(crate) const POD: Kind = native("", "Pod", "pods", &["po"]);
 
+pub(crate) const JOB: Kind = native("batch", "Job", "jobs", &[]);
+pub(crate) const CRON_JOB: Kind = native("batch", "CronJob", "cronjobs", &["cj"]);
 pub(crate) const EVENT: Kind = native("", "Event", "events", &["ev"]);
 pub(crate) const SECRET: Kind = native("", "Secret", "secrets", &[]);
 pub(crate) const CONFIG_MAP: Kind = native("", "ConfigMap", "configmaps", &["cm"]);
@@ -175,12 +177,13 @@ pub(crate) fn of_file(api_version: &str, kind: &str) -> Result<(Kind, Option<&'s
 }
 
 fn known() -> String {
-    let words: Vec<String> = NATIVE
-        .into_iter()
-        .chain(Kind::all_ours())
-        .map(|kind| kind.word())
-        .collect();
-    words.join(", ")
+    words().join(", ")
+}
+
+/// The words for all kinds that users may name.
+pub(crate) fn words() -> Vec<String> {
+    let all = NATIVE.into_iter().chain(Kind::all_ours());
+    all.map(|kind| kind.word()).collect()
 }
 
 #[cfg(test)]

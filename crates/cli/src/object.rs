@@ -9,7 +9,7 @@ mod probes;
 mod spreads;
 mod workloads;
 
-use crate::kinds;
+use crate::{kinds, select::checked};
 use anyhow::{Result, bail};
 use kruise_api::{
     advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, persistentpodstate, podprobemarker,
@@ -183,10 +183,7 @@ pub(crate) fn read(words: &[String]) -> Result<(&'static ExplainedKind, &str)> {
         let all: Vec<String> = KINDS.iter().map(|known| known.info.singular()).collect();
         bail!("{kind} cannot be explained yet; what can: {}", all.join(", "));
     };
-    if name.is_empty() || name.contains('/') {
-        bail!("{name:?} is not a name");
-    }
-    Ok((known, name))
+    Ok((known, checked(name)?))
 }
 
 #[cfg(test)]

@@ -152,11 +152,15 @@ pub(crate) enum Patch {
 impl Server {
     pub(crate) async fn connect(connection: &Connection) -> Result<Self> {
         let (client, namespace) = connect(connection).await?;
-        Ok(Self {
+        Ok(Self::of(client, namespace, connection.request_timeout))
+    }
+
+    pub(crate) fn of(client: Client, namespace: String, deadline: Duration) -> Self {
+        Self {
             client,
             namespace,
-            deadline: connection.request_timeout,
-        })
+            deadline,
+        }
     }
 
     async fn send(&self, method: Method, path: &str, type_: &str, body: Vec<u8>) -> Result<Value, kube::Error> {

@@ -1,7 +1,7 @@
 //! Steering a rollout: pause it, go on, start all Pods anew, let more Pods be updated.
 //!
 //! - `pause` and `resume` set the field of the kind: of a CloneSet it is in another place in v1alpha1 than in v1beta1.
-//! - `restart` changes the template, so that the controller replaces all Pods within the budget of the workload: of ours by the variable RESTARTED_AT in every container, of
+//! - `restart` changes the template, so that the controller replaces all Pods within the budget of the workload: of ours by the variable `RESTARTED_AT` in every container, of
 //!   Kubernetes' own by the annotation that kubectl writes.
 //! - `promote` lowers the partition. A step doubles the Pods that may be updated, and is one Pod at least; `--by` says how many, `--full` means all. A partition that is a
 //!   percentage stays one.

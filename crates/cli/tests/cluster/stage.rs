@@ -77,6 +77,24 @@ impl Stage {
         this
     }
 
+    /// Takes the newer version away, as in a cluster with an older OpenKruise.
+    pub(super) async fn with_old_version_only(&self) {
+        let mut old = crd();
+        for version in old["spec"]["versions"].as_array_mut().unwrap() {
+            version["served"] = json!(version["name"] == "v1alpha1");
+        }
+        let params = PatchParams::apply("tests").force();
+        self.crds().patch(CRD, &params, &Patch::Apply(&old)).await.unwrap();
+        let sets: Api<CloneSet> = self.namespace.api();
+        eventually(PATIENCE, "the newer version is gone", || async {
+            match sets.get("web").await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                other => Err(NotYet::new(format!("{other:?}"))),
+            }
+        })
+        .await;
+    }
+
     /// With another kind of ours, as its CRD is named.
     pub(super) async fn with_kind(test: &str, name: &str) -> Self {
         let this = Self::new(test).await;
