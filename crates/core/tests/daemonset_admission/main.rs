@@ -13,7 +13,6 @@ use kruise_core::shared::tree::Object;
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wording::is_same;
 
 /// One version's recordings.
 #[derive(Deserialize)]

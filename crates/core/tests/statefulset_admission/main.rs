@@ -2,7 +2,6 @@
 
 mod defaults;
 mod verdicts;
-mod wording;
 
 use kruise_api::gates::{Gate, Gates};
 use kruise_core::admission::Version;
