@@ -70,7 +70,7 @@ impl Case {
         let is_added = says.starts_with("container ") && says.ends_with(" is not found");
         let mut other = OTHER_WORDS.iter().filter(|(begin, _)| says.starts_with(begin));
         let words = match other.next() {
-            Some((_, ours)) => ours,
+            Some((_, ours)) => *ours,
             None if is_added => "containers cannot be added or renamed",
             None => says,
         };
@@ -202,7 +202,7 @@ fn given_every_recorded_request_then_the_verdict_is_the_same() {
                 "{} {}: {:?}",
                 case.version,
                 case.name,
-                verdict.err().map(|error| error.message)
+                verdict.as_ref().err().map(|error| &error.message)
             ));
         }
         if let Err(refusal) = &verdict

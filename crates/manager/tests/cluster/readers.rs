@@ -18,7 +18,8 @@ pub(super) async fn reader(home: &FreshNamespace, name: &str) -> String {
         .create(&params, &serde_json::from_value(account).unwrap())
         .await
         .unwrap();
-    let made = accounts.create_token_request(name, &params, &TokenRequest::default());
+    let request = TokenRequest::default();
+    let made = accounts.create_token_request(name, &params, &request);
     made.await.unwrap().status.unwrap().token.unwrap()
 }
 
