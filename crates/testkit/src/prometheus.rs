@@ -1,11 +1,14 @@
 //! Prometheus and its `promtool`, built once from the Go module proxy and kept in the cache folder by version; and a Prometheus at work.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use crate::kubernetes::lock;
 use crate::progress::Progress;
@@ -15,6 +18,8 @@ use crate::{paths, shell};
 const VERSION: &str = "0.305.0";
 const MODULE: &str = "github.com/prometheus/prometheus";
 const PROGRAMS: [&str; 2] = ["promtool", "prometheus"];
+/// For an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
 const ROOM_FOR_A_BUILD: u64 = 4 << 30;
 
 /// The folder of the programs: taken from the cache, or built first, which takes some minutes.
@@ -68,7 +73,7 @@ fn build(folder: &Path) -> Result<()> {
 pub struct Prometheus {
     process: Child,
     /// Port of its API, on the loopback.
-    pub port: u16,
+    port: u16,
     folder: tempfile::TempDir,
 }
 
@@ -97,6 +102,31 @@ impl Prometheus {
             .spawn()
             .context("Prometheus does not start")?;
         Ok(Self { process, port, folder })
+    }
+
+    /// The answer of its API to a GET of this path.
+    pub fn get(&self, path: &str) -> Result<Value> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        // In the older protocol answers are not cut into pieces.
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (_, body) = answer.split_once("\r\n\r\n").context("no whole answer")?;
+        serde_json::from_str(body).with_context(|| format!("no JSON: {body}"))
+    }
+
+    /// The samples that a query finds.
+    pub fn query(&self, query: &str) -> Result<Value> {
+        let encoded = query.bytes().map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        });
+        let answer = self.get(&format!("/api/v1/query?query={}", encoded.collect::<String>()))?;
+        if answer["status"] != "success" {
+            bail!("{query}: {answer}");
+        }
+        Ok(answer["data"]["result"].clone())
     }
 
     /// What it has said so far.

@@ -154,7 +154,7 @@ impl Answers {
             seat,
             hello: encode("hello", &hello),
             begin,
-            stay: peer.0.stay(),
+            _stay: peer.0.stay(),
         };
         let kind = [(header::CONTENT_TYPE, "text/event-stream")];
         Ok((kind, Body::from_stream(reading.pieces())).into_response())

@@ -123,7 +123,7 @@ pub(super) struct Reading {
     pub(super) hello: Bytes,
     pub(super) begin: Frames,
     /// Holds the connection.
-    pub(super) stay: Stay,
+    pub(super) _stay: Stay,
 }
 
 /// Where a stream stands.

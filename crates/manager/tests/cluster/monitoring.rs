@@ -18,7 +18,7 @@ use kruise_testkit::{
 use kube::api::{DynamicObject, PostParams};
 use serde_json::Value;
 
-use super::world::{PATIENCE, World, free_port, get};
+use super::world::{PATIENCE, World, free_port};
 
 /// What the first build of Prometheus may take.
 const DEADLINE: Duration = Duration::from_mins(15);
@@ -28,13 +28,16 @@ fn file(name: &str) -> PathBuf {
     folder.join(name).canonicalize().unwrap()
 }
 
-/// The queries of the board, for all namespaces.
-fn queries() -> Vec<String> {
+/// The queries of the board, for a namespace.
+fn queries(namespace: &str) -> Vec<String> {
     let board: Value = serde_json::from_str(&std::fs::read_to_string(file("board.json")).unwrap()).unwrap();
     let mut found = Vec::new();
     collect(&board, &mut found);
     assert!(found.len() > 20, "{found:?}");
-    found.iter().map(|query| query.replace("$namespace", ".*")).collect()
+    found
+        .iter()
+        .map(|query| query.replace("$namespace", namespace))
+        .collect()
 }
 
 fn collect(value: &Value, found: &mut Vec<String>) {
@@ -54,14 +57,6 @@ fn metrics(query: &str) -> BTreeSet<String> {
     let ours = ["kruise_", "controller_runtime_", "workqueue_"];
     let is_ours = |word: &&str| ours.iter().any(|prefix| word.starts_with(prefix));
     words.filter(is_ours).map(str::to_owned).collect()
-}
-
-fn percent(query: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    query.bytes().map(encode).collect()
 }
 
 #[test]
@@ -90,29 +85,19 @@ fn given_a_running_manager_then_prometheus_answers_every_query_of_board_and_aler
 
         let addresses = [replica.metrics, state].map(|port| format!("127.0.0.1:{port}"));
         let prometheus = Prometheus::start(&programs, &addresses, &file("alerts.yaml")).unwrap();
-        let ask = |query: String| {
-            let port = prometheus.port;
-            async move {
-                let path = format!("/api/v1/query?query={}", percent(&query));
-                let (_, text) = get(port, &path).await.ok_or_else(|| NotYet::new("no answer"))?;
-                let answer = text.find('{').map_or("", |start| &text[start..]);
-                let answer = answer.rfind('}').map_or("", |end| &answer[..=end]);
-                let answer: Value = serde_json::from_str(answer).map_err(|_| NotYet::new(text.clone()))?;
-                if answer["status"] == "success" {
-                    return Ok(answer["data"]["result"].clone());
-                }
-                Err(NotYet::new(text))
-            }
+        let ask = |query: &str| {
+            let found = tokio::task::block_in_place(|| prometheus.query(query));
+            found.map_err(|error| NotYet::new(format!("{error:#}\n{}", prometheus.log())))
         };
         eventually(PATIENCE, "both pages are scraped", || async {
-            let up = ask("sum(up)".to_owned()).await?;
+            let up = ask("sum(up)")?;
             let all = up[0]["value"][1] == "2";
             all.then_some(())
                 .ok_or_else(|| NotYet::new(format!("{up}\n{}", prometheus.log())))
         })
         .await;
         eventually(PATIENCE, "the set is on the board", || async {
-            let shown = ask("kruise_cloneset_spec_replicas{cloneset=\"web\"}".to_owned()).await?;
+            let shown = ask("kruise_cloneset_spec_replicas{cloneset=\"web\"}")?;
             (shown[0]["value"][1] == "2")
                 .then_some(())
                 .ok_or_else(|| NotYet::new(shown.to_string()))
@@ -123,9 +108,10 @@ fn given_a_running_manager_then_prometheus_answers_every_query_of_board_and_aler
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md")).unwrap();
         let alerts = std::fs::read_to_string(file("alerts.yaml")).unwrap();
         let mut unknown = BTreeSet::new();
-        for query in queries() {
-            eventually(PATIENCE, &query, || ask(query.clone())).await;
-            unknown.extend(metrics(&query));
+        let queries = queries(world.work.name());
+        for query in &queries {
+            eventually(PATIENCE, query, || async { ask(query) }).await;
+            unknown.extend(metrics(query));
         }
         unknown.extend(
             metrics(&alerts)
@@ -134,12 +120,11 @@ fn given_a_running_manager_then_prometheus_answers_every_query_of_board_and_aler
         );
         unknown.retain(|name| !docs.contains(&format!("`{name}`")));
         assert!(unknown.is_empty(), "nobody tells {unknown:?}");
-        let shown = eventually(PATIENCE, "numbers", || ask(queries()[0].clone())).await;
+        let shown = eventually(PATIENCE, "numbers", || async { ask(&queries[0]) }).await;
         assert_eq!(shown[0]["value"][1], "1", "one CloneSet: {shown}");
         eventually(PATIENCE, "rules are evaluated", || async {
-            let (_, text) = get(prometheus.port, "/api/v1/rules")
-                .await
-                .ok_or_else(|| NotYet::new("no answer"))?;
+            let rules = tokio::task::block_in_place(|| prometheus.get("/api/v1/rules"));
+            let text = rules.map_err(|error| NotYet::new(error.to_string()))?.to_string();
             let healthy = text.matches("\"health\":\"ok\"").count();
             let alerts = alerts.matches("- alert:").count();
             (healthy == alerts && !text.contains("\"health\":\"err\""))

@@ -374,7 +374,7 @@ impl Replica {
 }
 
 /// Status and body of a GET; nothing when nobody answers.
-pub(super) async fn get(port: u16, path: &str) -> Option<(u16, String)> {
+async fn get(port: u16, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
     let mut request = String::new();
     let _ = write!(

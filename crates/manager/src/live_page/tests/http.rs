@@ -25,8 +25,8 @@ struct Served {
 
 impl Served {
     async fn new(fixture: &Fixture, cluster: &Cluster) -> Self {
-        let listener = Listener::bind("--ui-addr", &parse_bind("127.0.0.1:0").unwrap());
-        let listener = listener.await.unwrap().unwrap();
+        let bind = parse_bind("127.0.0.1:0").unwrap();
+        let listener = Listener::bind("--ui-addr", &bind).await.unwrap().unwrap();
         let address = listener.address().unwrap();
         let answers = Answers {
             hub: fixture.hub.clone(),
