@@ -123,7 +123,7 @@ pub(crate) enum Command {
     /// Run a command in a container of a Pod, or of the most active Pod of a workload
     Exec(Exec),
     /// Make a Service for a workload, a Pod or another Service
-    Expose(Expose),
+    Expose(Box<Expose>),
     /// Move the Pods of a Deployment to a CloneSet or back, without a moment below the wanted replicas
     Migrate(Migrate),
     /// Say what a change would do: which Pods in place and which anew, in which order, within which budget

@@ -104,14 +104,11 @@ enum Form {
 }
 
 pub(crate) async fn run(connection: &Connection, args: &Expose) -> Result<Completeness> {
-    let (kind, name, named) = match &args.filename {
-        Some(file) => {
-            of_file(&std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?)?
-        }
-        None => {
-            let (kind, name) = words(&args.object)?;
-            (kind, name, None)
-        }
+    let (kind, name, named) = if let Some(file) = &args.filename {
+        of_file(&std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?)?
+    } else {
+        let (kind, name) = words(&args.object)?;
+        (kind, name, None)
     };
     let resource = known(&kind)?;
     let (client, default) = connect(connection).await?;
@@ -221,19 +218,16 @@ fn known(word: &str) -> Result<ApiResource> {
             && (plain == info.plural || plain == info.singular() || info.short_names.contains(&plain))
     };
     let ours = KINDS.iter().find(is_ours);
-    match ours.filter(|info| matches!(info.kind, "CloneSet" | "StatefulSet" | "DaemonSet")) {
-        Some(info) => {
-            // Every server has it: the older one where there are two.
-            let version = info.versions.first().map_or(V1ALPHA1, |version| version.name);
-            let kind = GroupVersionKind::gvk(info.group, version, info.kind);
-            Ok(ApiResource::from_gvk_with_plural(&kind, info.plural))
-        }
-        None => {
-            let name = ours.map_or_else(|| word.clone(), |info| format!("{}.{}", info.kind, info.group));
-            let name = native.map_or(name, |(_, group, kind)| format!("{kind}.{group}"));
-            bail!("cannot expose a {name}")
-        }
-    }
+    let exposed = ours.filter(|info| matches!(info.kind, "CloneSet" | "StatefulSet" | "DaemonSet"));
+    let Some(info) = exposed else {
+        let name = ours.map_or_else(|| word.clone(), |info| format!("{}.{}", info.kind, info.group));
+        let name = native.map_or(name, |(_, group, kind)| format!("{kind}.{group}"));
+        bail!("cannot expose a {name}")
+    };
+    // Every server has it: the older one where there are two.
+    let version = info.versions.first().map_or(V1ALPHA1, |version| version.name);
+    let kind = GroupVersionKind::gvk(info.group, version, info.kind);
+    Ok(ApiResource::from_gvk_with_plural(&kind, info.plural))
 }
 
 async fn get(client: &Client, resource: &ApiResource, namespace: &str, name: &str) -> Result<Value> {

@@ -318,10 +318,8 @@ impl Cluster {
             return Ok(());
         };
         let scales = scalers.into_iter().find(|scaler| {
-            scaler.spec.as_ref().is_some_and(|spec| {
-                let target = &spec.scale_target_ref;
-                target.kind == kind.to_string() && target.name == *name
-            })
+            let target = &scaler.spec.scale_target_ref;
+            target.kind == kind.to_string() && target.name == *name
         });
         if let Some(scaler) = scales.and_then(|scaler| scaler.metadata.name) {
             bail!(

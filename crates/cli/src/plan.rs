@@ -90,7 +90,7 @@ pub(crate) async fn run(connection: &Connection, args: &Plan) -> Result<Complete
             visible_lines(&format!("{:#}\n", json!({ "items": items })))
         }
     })?;
-    let is_refused = |report: &Report| match &told.answer {
+    let is_refused = |report: &Report| match &report.answer {
         Answer::Proposal { proposal, .. } => proposal.get("refused").is_some(),
         Answer::Unknown(_) => true,
         Answer::NoManager(_) => false,
@@ -205,9 +205,9 @@ async fn get(client: &Client, info: &KindInfo, version: &str, namespace: &str, n
 }
 
 fn json_of(report: &Report) -> Value {
-    let changes: Vec<Value> = told.changes.iter().map(Change::json).collect();
-    let mut json = json!({"object": told.object, "isNew": told.is_new, "changes": changes});
-    match &told.answer {
+    let changes: Vec<Value> = report.changes.iter().map(Change::json).collect();
+    let mut json = json!({"object": report.object, "isNew": report.is_new, "changes": changes});
+    match &report.answer {
         Answer::Proposal { proposal, by } => {
             json["manager"] = json!(by);
             json["proposal"] = proposal.clone();

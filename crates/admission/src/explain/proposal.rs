@@ -12,6 +12,7 @@ use crate::{
     review::{self, User},
 };
 use jiff::Timestamp;
+use kruise_api::merge_patch::merge;
 use kruise_core::{conversion::convert, json_patch, shared::tree::Object};
 use kruise_runtime::{admin::NoPlan, resource::ObjectKey};
 use kube::{
@@ -71,9 +72,13 @@ pub(super) async fn answer(
             json_patch::apply(&mut proposed, operation);
         }
     }
-    if live.as_ref().is_some_and(|live| live["spec"] != proposed["spec"]) {
-        let generation = proposed["metadata"]["generation"].as_i64().unwrap_or_default();
-        proposed["metadata"]["generation"] = json!(generation.saturating_add(1));
+    if live
+        .as_ref()
+        .is_some_and(|live| live.get("spec") != proposed.get("spec"))
+    {
+        let generation = proposed.pointer("/metadata/generation").and_then(Value::as_i64);
+        let next = generation.unwrap_or_default().saturating_add(1);
+        merge(&mut proposed, &json!({"metadata": {"generation": next}}));
     }
     let proposed = in_stored_version(proposed, target)?;
     let (kind, key) = (target.resource.kind, ObjectKey::new(&target.namespace, &question.name));
@@ -155,29 +160,28 @@ async fn read(
 
 /// Gives the proposal what a write does not change.
 fn complete(proposed: &mut Value, live: Option<&Value>, target: &Target) {
-    if !proposed["metadata"].is_object() {
-        proposed["metadata"] = json!({});
-    }
-    if !target.namespace.is_empty() {
-        proposed["metadata"]["namespace"] = json!(target.namespace);
-    }
     let new =
         json!({"metadata": {"uid": "proposed", "generation": 1, "creationTimestamp": Timestamp::now().to_string()}});
     let from = live.unwrap_or(&new);
-    for field in IDENTITY {
-        match from["metadata"].get(field) {
-            Some(value) => proposed["metadata"][field] = value.clone(),
-            None => drop(proposed["metadata"].as_object_mut().and_then(|all| all.remove(field))),
-        }
+    let field = |field: &&str| {
+        (
+            (*field).to_owned(),
+            from.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default(),
+        )
+    };
+    let mut metadata: Object = IDENTITY.iter().map(field).collect();
+    if !target.namespace.is_empty() {
+        metadata.insert("namespace".to_owned(), json!(target.namespace));
     }
-    match from.get("status") {
-        Some(status) => proposed["status"] = status.clone(),
-        None => drop(proposed.as_object_mut().and_then(|all| all.remove("status"))),
+    // What a proposal says of its status is nothing that a write says.
+    merge(proposed, &json!({"metadata": metadata, "status": null}));
+    if let Some(status) = from.get("status") {
+        merge(proposed, &json!({"status": status}));
     }
 }
 
 fn in_stored_version(proposed: Value, target: &Target) -> Result<Value, Refusal> {
-    if proposed["apiVersion"] == target.resource.api_version {
+    if proposed.get("apiVersion").and_then(Value::as_str) == Some(target.resource.api_version) {
         return Ok(proposed);
     }
     let Value::Object(mut object): Value = proposed else {

@@ -121,20 +121,17 @@ fn ports(kind: &str, object: &Value, args: &Expose) -> Result<Value> {
 
 /// The ports that an object names.
 fn there(kind: &str, object: &Value) -> Vec<Port> {
-    let (lists, field): (Vec<&Value>, _) = match kind {
-        "Service" => (vec![&object["spec"]["ports"]], "port"),
-        _ => {
-            let spec = if kind == "Pod" {
-                &object["spec"]
-            } else {
-                &object["spec"]["template"]["spec"]
-            };
-            let containers = spec["containers"].as_array().into_iter().flatten();
-            (
-                containers.map(|container| &container["ports"]).collect(),
-                "containerPort",
-            )
-        }
+    let (lists, field): (Vec<&Value>, _) = if kind == "Service" {
+        (vec![&object["spec"]["ports"]], "port")
+    } else {
+        let spec = if kind == "Pod" {
+            &object["spec"]
+        } else {
+            &object["spec"]["template"]["spec"]
+        };
+        let containers = spec["containers"].as_array().into_iter().flatten();
+        let lists = containers.map(|container| &container["ports"]).collect();
+        (lists, "containerPort")
     };
     let mut ports = Vec::new();
     for port in lists.into_iter().filter_map(Value::as_array).flatten() {

@@ -195,10 +195,11 @@ pub(super) fn copy(source: &Value, kind: Kind, name: &str, version: &str) -> Res
         "apiVersion": resource.api_version, "kind": resource.kind,
         "metadata": {"name": name, "labels": labels, "annotations": annotations}, "spec": spec,
     });
-    if to == Kind::CloneSet && version != resource.api_version {
-        if let Some(object) = object.as_object_mut() {
-            convert(object, version)?;
-        }
+    if to == Kind::CloneSet
+        && version != resource.api_version
+        && let Some(object) = object.as_object_mut()
+    {
+        convert(object, version)?;
     }
     Ok(object)
 }

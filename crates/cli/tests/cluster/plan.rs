@@ -3,10 +3,7 @@
 use super::{explain::expect, stage::Stage};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kruise_api::cloneset::v1beta1::CloneSet;
-use kruise_testkit::{
-    builders::{Fixture as _, pod},
-    eventually::run_test,
-};
+use kruise_testkit::{builders::pod, eventually::run_test};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams, PostParams},

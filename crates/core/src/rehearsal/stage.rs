@@ -47,7 +47,7 @@ impl<R: Rehearsed> Stage<R> {
         };
         let workload = this.workload();
         let uid = workload.pointer("/metadata/uid").and_then(Value::as_str);
-        this.uid = uid.unwrap_or_default().to_owned();
+        uid.unwrap_or_default().clone_into(&mut this.uid);
         this
     }
 
@@ -133,15 +133,15 @@ impl<R: Rehearsed> Stage<R> {
     /// The object as the API server would have it.
     fn new_object(&mut self, mut object: Value) -> Value {
         self.made += 1;
-        object["metadata"]["uid"] = json!(format!("{MADE}{}", self.made));
-        object["metadata"]["resourceVersion"] = json!(self.made.to_string());
+        let identity = json!({"uid": format!("{MADE}{}", self.made), "resourceVersion": self.made.to_string()});
+        merge_patch::merge(&mut object, &json!({"metadata": identity}));
         object
     }
 
     fn create(&mut self, pod: Value, now: Timestamp, wave: &mut Wave) -> bool {
         let mut pod = self.new_object(pod);
-        pod["metadata"]["creationTimestamp"] = json!(now.to_string());
-        pod["status"] = json!({"phase": "Pending"});
+        let new = json!({"metadata": {"creationTimestamp": now.to_string()}, "status": {"phase": "Pending"}});
+        merge_patch::merge(&mut pod, &new);
         let Some(pod) = read::<Pod>(&pod) else {
             return false;
         };
@@ -320,30 +320,30 @@ fn run(pod: &mut Arc<Pod>, now: Timestamp) {
         .collect();
     // Pods of a DaemonSet name theirs.
     let mut named = pod.spec.required_nodes.0.iter().flat_map(|term| &term.match_fields);
-    let node = named.find_map(|field| field.values.first()).map(|node| &**node);
+    let named = named
+        .find_map(|field| field.values.first())
+        .map_or("somewhere", |node| &**node);
+    let node = Some(&*pod.spec.node_name)
+        .filter(|node| !node.is_empty())
+        .unwrap_or(named)
+        .to_owned();
+    let record = pod.metadata.annotation(annotation::IN_PLACE_STATE);
+    let record = record.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let new = change(pod, |json| {
-        if json["spec"]["nodeName"] == "" {
-            json["spec"]["nodeName"] = json!(node.unwrap_or("somewhere"));
-        }
-        let containers = json["spec"]["containers"].as_array().cloned().unwrap_or_default();
-        let statuses: Vec<Value> = containers.iter().map(|container| runs(container, now)).collect();
-        json["status"]["phase"] = json!("Running");
-        json["status"]["containerStatuses"] = json!(statuses);
+        let containers = json.pointer("/spec/containers").and_then(Value::as_array);
+        let statuses = containers.into_iter().flatten().map(|container| runs(container, now));
+        let status = json!({"phase": "Running", "containerStatuses": statuses.collect::<Vec<_>>()});
+        merge_patch::merge(json, &json!({"spec": {"nodeName": node}, "status": status}));
         for gate in &gates {
             holds(json, gate, true, now);
         }
         holds(json, CONTAINERS_READY, true, now);
         holds(json, READY, ready, now);
         // The daemon has seen the new environment.
-        let state = &mut json["metadata"]["annotations"][annotation::IN_PLACE_STATE];
-        let record = state.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
-        if let Some(mut record) = record.filter(Value::is_object) {
-            record["updateEnvFromMetadata"] = json!(false);
-            *state = json!(record.to_string());
-        } else if state.is_null()
-            && let Some(annotations) = json["metadata"]["annotations"].as_object_mut()
-        {
-            annotations.remove(annotation::IN_PLACE_STATE);
+        if let Some(mut record) = record {
+            merge_patch::merge(&mut record, &json!({"updateEnvFromMetadata": false}));
+            let annotations = json!({(annotation::IN_PLACE_STATE): record.to_string()});
+            merge_patch::merge(json, &json!({"metadata": {"annotations": annotations}}));
         }
     });
     if let Some(new) = new {
@@ -353,25 +353,27 @@ fn run(pod: &mut Arc<Pod>, now: Timestamp) {
 
 /// How a container is that runs.
 fn runs(container: &Value, now: Timestamp) -> Value {
-    let image = container["image"].as_str().unwrap_or_default();
+    let text = |field: &str| container.get(field).and_then(Value::as_str).unwrap_or_default();
+    let image = text("image");
     json!({
-        "name": container["name"], "image": image, "imageID": format!("id-of-{image}"), "ready": true, "started": true,
-        "state": {"running": {"startedAt": now.to_string()}}, "resources": container["resources"],
+        "name": text("name"), "image": image, "imageID": format!("id-of-{image}"), "ready": true, "started": true,
+        "state": {"running": {"startedAt": now.to_string()}}, "resources": container.get("resources"),
     })
 }
 
 fn holds(pod: &mut Value, type_: &str, holds: bool, now: Timestamp) {
     let status = if holds { "True" } else { "False" };
+    let is = |known: &Value, field: &str, text: &str| known.get(field).and_then(Value::as_str) == Some(text);
     let Some(conditions) = pod.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else {
         return;
     };
     if conditions
         .iter()
-        .any(|known| known["type"] == type_ && known["status"] == status)
+        .any(|known| is(known, "type", type_) && is(known, "status", status))
     {
         return;
     }
-    conditions.retain(|known| known["type"] != type_);
+    conditions.retain(|known| !is(known, "type", type_));
     conditions.push(json!({"type": type_, "status": status, "lastTransitionTime": now.to_string()}));
 }
 
@@ -391,14 +393,14 @@ fn answer(pod: &Pod, lifecycle: &Lifecycle) -> Option<Arc<Pod>> {
     };
     let hook: &LifecycleHook = hook.filter(|_| asked)?;
     change(pod, |json| {
-        for (key, value) in &hook.labels_handler {
-            let labels = &mut json["metadata"]["labels"];
-            match labels.as_object_mut() {
-                Some(labels) if goes => drop(labels.remove(&**key)),
-                _ => labels[&**key] = json!(&**value),
-            }
-        }
-        if let Some(finalizers) = json["metadata"]["finalizers"].as_array_mut() {
+        let label = |value: &String| if goes { Value::Null } else { json!(value) };
+        let labels = hook
+            .labels_handler
+            .iter()
+            .map(|(key, value)| (key.clone(), label(value)));
+        let labels = Value::Object(labels.collect());
+        merge_patch::merge(json, &json!({"metadata": {"labels": labels}}));
+        if let Some(finalizers) = json.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
             for name in &hook.finalizers_handler {
                 finalizers.retain(|known| *known != **name);
                 if !goes {
