@@ -1,4 +1,4 @@
-//! The docs as a site: each page has its place, and each link leads somewhere. `cargo xtask test` builds the site with mdBook.
+//! The docs as a site: each page has its place, and each link leads somewhere. `cargo xtask test` builds the site with `mdBook`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,7 +58,7 @@ fn links(text: &str) -> Vec<String> {
     starts.map(target).map(str::to_owned).collect()
 }
 
-/// The anchors of a page, as GitHub and mdBook name its headings.
+/// The anchors of a page, as GitHub and `mdBook` name its headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut counts = BTreeMap::new();
     let mut anchors = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The docs as a site, built by mdBook as `book.toml` says. What is wrong with links, `cargo test -p xtask --test site` finds.
+//! The docs as a site, built by `mdBook` as `book.toml` says. What is wrong with links, `cargo test -p xtask --test site` finds.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -36,7 +36,7 @@ pub(super) fn check(totals: &mut Totals, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// Takes mdBook from the cache, or builds it first.
+/// Takes `mdBook` from the cache, or builds it first.
 fn provide(progress: &Progress) -> Result<PathBuf> {
     let folder = paths::cache()?.join("mdbook").join(VERSION);
     let program = folder.join("bin/mdbook");

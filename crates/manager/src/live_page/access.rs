@@ -1,7 +1,7 @@
 //! Who reads, and what they may see.
 //!
-//! - A reader is who a token of the cluster belongs to, which the API server says (TokenReview). Nobody else gets an answer.
-//! - A reader sees objects of a kind where the API server lets them list it (SubjectAccessReview): in all namespaces, or in single ones.
+//! - A reader is who a token of the cluster belongs to, which the API server says (`TokenReview`). Nobody else gets an answer.
+//! - A reader sees objects of a kind where the API server lets them list it (`SubjectAccessReview`): in all namespaces, or in single ones.
 //! - Both answers count for some seconds, so that many pages of one person cost no more than one. Tokens are kept in memory only, and no longer than that.
 //! - Whoever has no token costs the API server little: tokens that are none are remembered as well, and few are reviewed at the same time.
 

@@ -91,7 +91,7 @@ impl Sight {
     }
 
     /// Whether everything is still as it was decided.
-    async fn still_holds(&mut self, token: &str) -> Result<bool, Refusal> {
+    pub(super) async fn still_holds(&mut self, token: &str) -> Result<bool, Refusal> {
         let reader = self.access.reader(token).await?;
         if reader.user != self.reader.user {
             return Ok(false);

@@ -3,6 +3,7 @@
 mod access;
 mod http;
 mod hub;
+mod stream;
 
 use super::{
     access::{Reviews, Right},

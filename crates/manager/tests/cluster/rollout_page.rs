@@ -119,6 +119,108 @@ async fn updated(sets: &Api<DynamicObject>, image: &str) {
         .unwrap();
 }
 
+/// The word for the state of the set in the list.
+const ROW: &str = r#"return document.querySelector('tr[data-key$="/web/CloneSet"] .state')?.textContent"#;
+
+/// A rollout in the list.
+async fn moves_in_the_list(desk: &Browser<'_>, sets: &Api<DynamicObject>) {
+    shows(desk, "the set is ready", ROW, |found| found == "Ready").await;
+    usable(desk, "the list");
+    run(desk, OBSERVE);
+    updated(sets, "nginx:1.26").await;
+    let is_done = |found: &Value| {
+        let counts: Vec<&str> = found.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        counts.len() > 1 && counts.last() == Some(&"5/5")
+    };
+    let counts = shows(desk, "it is updated", "return window.counts", is_done).await;
+    let between: BTreeSet<&str> = counts.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let steps = ["1/5", "2/5", "3/5", "4/5"]
+        .iter()
+        .filter(|step| between.contains(*step))
+        .count();
+    assert!(steps >= 2, "it was seen to move: {counts}");
+    shows(desk, "the set is ready again", ROW, |found| found == "Ready").await;
+    block_in_place(|| desk.prefer("light")).unwrap();
+    keep(desk, "desk-light");
+    is_calm(desk, "the list");
+}
+
+/// The page of the workload: Pods, history, and the reason why it waits.
+async fn tells_all_of_a_workload(desk: &Browser<'_>, sets: &Api<DynamicObject>) {
+    run(
+        desk,
+        "document.querySelector('tr[data-key$=\"/web/CloneSet\"] a').click()",
+    );
+    let cells = "return document.querySelectorAll('#pods > li[data-updated=true]').length";
+    shows(desk, "its Pods are there", cells, |found| *found == json!(5)).await;
+    let history = "return document.getElementById('history').innerText";
+    let shown = shows(desk, "its history is there", history, |found| {
+        let text = found.as_str().unwrap_or_default();
+        text.contains("nginx:1.25") && text.contains("nginx:1.26")
+    })
+    .await;
+    assert!(shown.as_str().unwrap().contains("containers[main].image"), "{shown}");
+    let paused = json!({"spec": {"updateStrategy": {"rollingUpdate": {"paused": true}}}});
+    sets.patch("web", &PatchParams::default(), &Patch::Merge(&paused))
+        .await
+        .unwrap();
+    updated(sets, "nginx:1.27").await;
+    let why = "return document.getElementById('why').parentElement.innerText.toLowerCase()";
+    shows(desk, "the reason is told", why, |found| {
+        found.as_str().unwrap_or_default().contains("paused")
+    })
+    .await;
+    let all = "return document.documentElement.innerHTML";
+    let text = run(desk, all);
+    assert!(!text.as_str().unwrap().contains("hunter2"), "no values of variables");
+    usable(desk, "the page of a workload");
+    is_calm(desk, "the page of a workload");
+}
+
+/// A phone in the dark, with another tab's login of its own.
+async fn fits_a_phone(phone: &Browser<'_>, token: &str) {
+    block_in_place(|| phone.prefer("dark")).unwrap();
+    usable(phone, "the login on a phone");
+    log_in(phone, token).await;
+    shows(phone, "the pause is seen", ROW, |found| found == "Paused").await;
+    usable(phone, "the list on a phone");
+    run(
+        phone,
+        "document.querySelector('tr[data-key$=\"/web/CloneSet\"] a').click()",
+    );
+    shows(
+        phone,
+        "its Pods are there",
+        "return document.querySelectorAll('#pods > li').length",
+        |found| *found == json!(5),
+    )
+    .await;
+    usable(phone, "the page of a workload on a phone");
+    keep(phone, "phone-dark");
+    for place in ["#/budgets", "#/images"] {
+        run(phone, &format!("location.hash = {}", json!(place)));
+        let there = format!(
+            "return document.querySelector('nav [aria-current]')?.hash === {}",
+            json!(place)
+        );
+        shows(phone, place, &there, |found| *found == json!(true)).await;
+        usable(phone, place);
+    }
+    is_calm(phone, "a phone");
+    // A token that is none is told, and forgotten.
+    run(
+        phone,
+        "sessionStorage.setItem('kruise-token', 'nonsense'); location.reload()",
+    );
+    shows(
+        phone,
+        "the login says so",
+        "return document.querySelector('[role=alert]')?.textContent",
+        |found| found.as_str().unwrap_or_default().contains("token"),
+    )
+    .await;
+}
+
 #[test]
 fn given_a_rollout_then_it_is_seen_to_move_on_a_desk_and_on_a_phone() {
     run_test(Duration::from_mins(8), async {
@@ -152,99 +254,10 @@ fn given_a_rollout_then_it_is_seen_to_move_on_a_desk_and_on_a_phone() {
         let address = format!("http://127.0.0.1:{port}/");
         let desk = block_in_place(|| driver.visit(&address, Screen::Desk)).unwrap();
         log_in(&desk, &token).await;
-        let row = "return document.querySelector('tr[data-key$=\"/web/CloneSet\"] .state')?.textContent";
-        shows(&desk, "the set is ready", row, |found| found == "Ready").await;
-        usable(&desk, "the list");
-        run(&desk, OBSERVE);
-        updated(&sets, "nginx:1.26").await;
-        let is_done = |found: &Value| {
-            let counts: Vec<&str> = found.as_array().unwrap().iter().filter_map(Value::as_str).collect();
-            counts.len() > 1 && counts.last() == Some(&"5/5")
-        };
-        let counts = shows(&desk, "it is updated", "return window.counts", is_done).await;
-        let between: BTreeSet<&str> = counts.as_array().unwrap().iter().filter_map(Value::as_str).collect();
-        let steps = ["1/5", "2/5", "3/5", "4/5"]
-            .iter()
-            .filter(|step| between.contains(*step))
-            .count();
-        assert!(steps >= 2, "it was seen to move: {counts}");
-        shows(&desk, "the set is ready again", row, |found| found == "Ready").await;
-        block_in_place(|| desk.prefer("light")).unwrap();
-        keep(&desk, "desk-light");
-        is_calm(&desk, "the list");
-
-        // The page of the workload: Pods, history, and the reason why it waits.
-        run(
-            &desk,
-            "document.querySelector('tr[data-key$=\"/web/CloneSet\"] a').click()",
-        );
-        let cells = "return document.querySelectorAll('#pods > li[data-updated=true]').length";
-        shows(&desk, "its Pods are there", cells, |found| *found == json!(5)).await;
-        let history = "return document.getElementById('history').innerText";
-        let shown = shows(&desk, "its history is there", history, |found| {
-            let text = found.as_str().unwrap_or_default();
-            text.contains("nginx:1.25") && text.contains("nginx:1.26")
-        })
-        .await;
-        assert!(shown.as_str().unwrap().contains("containers[main].image"), "{shown}");
-        let paused = json!({"spec": {"updateStrategy": {"rollingUpdate": {"paused": true}}}});
-        sets.patch("web", &PatchParams::default(), &Patch::Merge(&paused))
-            .await
-            .unwrap();
-        updated(&sets, "nginx:1.27").await;
-        let why = "return document.getElementById('why').parentElement.innerText.toLowerCase()";
-        shows(&desk, "the reason is told", why, |found| {
-            found.as_str().unwrap_or_default().contains("paused")
-        })
-        .await;
-        let all = "return document.documentElement.innerHTML";
-        let text = run(&desk, all);
-        assert!(!text.as_str().unwrap().contains("hunter2"), "no values of variables");
-        usable(&desk, "the page of a workload");
-        is_calm(&desk, "the page of a workload");
-
-        // A phone in the dark, with another tab's login of its own.
+        moves_in_the_list(&desk, &sets).await;
+        tells_all_of_a_workload(&desk, &sets).await;
         let phone = block_in_place(|| driver.visit(&address, Screen::Phone)).unwrap();
-        block_in_place(|| phone.prefer("dark")).unwrap();
-        usable(&phone, "the login on a phone");
-        log_in(&phone, &token).await;
-        shows(&phone, "the pause is seen", row, |found| found == "Paused").await;
-        usable(&phone, "the list on a phone");
-        run(
-            &phone,
-            "document.querySelector('tr[data-key$=\"/web/CloneSet\"] a').click()",
-        );
-        shows(
-            &phone,
-            "its Pods are there",
-            "return document.querySelectorAll('#pods > li').length",
-            |found| *found == json!(5),
-        )
-        .await;
-        usable(&phone, "the page of a workload on a phone");
-        keep(&phone, "phone-dark");
-        for place in ["#/budgets", "#/images"] {
-            run(&phone, &format!("location.hash = {}", json!(place)));
-            let there = format!(
-                "return document.querySelector('nav [aria-current]')?.hash === {}",
-                json!(place)
-            );
-            shows(&phone, place, &there, |found| *found == json!(true)).await;
-            usable(&phone, place);
-        }
-        is_calm(&phone, "a phone");
-        // A token that is none is told, and forgotten.
-        run(
-            &phone,
-            "sessionStorage.setItem('kruise-token', 'nonsense'); location.reload()",
-        );
-        shows(
-            &phone,
-            "the login says so",
-            "return document.querySelector('[role=alert]')?.textContent",
-            |found| found.as_str().unwrap_or_default().contains("token"),
-        )
-        .await;
+        fits_a_phone(&phone, &token).await;
         drop((desk, phone));
         block_in_place(|| drop(driver));
         drop(binding);
