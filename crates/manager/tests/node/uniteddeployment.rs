@@ -132,13 +132,11 @@ fn given_a_stateful_set_of_kubernetes_with_an_image_that_cannot_be_pulled_when_i
             let pods = stage.all("web").await.into_iter();
             let waits = |pod: &Pod| {
                 let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.clone());
-                let waiting = statuses
+                let mut waiting = statuses
                     .into_iter()
                     .flatten()
                     .filter_map(|status| status.state?.waiting?.reason);
-                waiting
-                    .into_iter()
-                    .any(|reason| ["ErrImagePull", "ImagePullBackOff"].contains(&&*reason))
+                waiting.any(|reason| ["ErrImagePull", "ImagePullBackOff"].contains(&&*reason))
             };
             let mut waiting = pods.filter(waits);
             waiting.next().ok_or_else(|| NotYet::new("none"))
