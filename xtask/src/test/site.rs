@@ -22,9 +22,9 @@ pub(super) fn check(totals: &mut Totals, progress: &Progress) -> Result<()> {
             .arg(crate::root())
             .arg("--dest-dir")
             .arg(folder.path());
-        let said = shell::run(build.env("RUST_LOG", "warn"))?;
-        if said.contains("[ERROR]") || said.contains("[WARN]") {
-            bail!("mdBook complains:\n{said}");
+        let output = shell::run(build.env("RUST_LOG", "warn"))?;
+        if output.contains("[ERROR]") || output.contains("[WARN]") {
+            bail!("mdBook complains:\n{output}");
         }
         for page in ["index.html", "cloneset.html", "flags.html"] {
             if !folder.path().join(page).is_file() {
