@@ -36,7 +36,7 @@ fn erased(stored: &Value) -> Vec<&'static str> {
             None | Some(Value::Null) => false,
             Some(Value::Array(list)) if list.is_empty() => false,
             Some(Value::Object(fields)) if fields.is_empty() => false,
-            said => said != silent.pointer(&at),
+            value => value != silent.pointer(&at),
         }
     };
     let of_spec = RULES.only_v1beta1.iter().filter(|path| path.starts_with("spec."));
