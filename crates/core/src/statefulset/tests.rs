@@ -2,6 +2,7 @@
 
 mod ownership;
 mod properties;
+mod rehearsal;
 mod takeover;
 mod update;
 
