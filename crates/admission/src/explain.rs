@@ -4,7 +4,10 @@
 //! - Who asks has to be allowed to `get` the object, which the API server is asked about, and names its UID, which only who has read it knows: the webhook server
 //!   answers everybody who can connect to it.
 //! - For the same reason the answer has reasons, and which objects are written, but not what is written: that is what users wrote.
+//! - A question may carry the object as it is to be; then it is answered what that change would come to ([`proposal`]).
 //! - Only the replica that leads knows what came of its last writes. Others pass the question on to it, once; when it does not answer they answer themselves and say so.
+
+mod proposal;
 
 use crate::{Context, Request, Verdict, descriptor::Descriptor, review::User};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -35,7 +38,7 @@ use kube::{
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -94,8 +97,12 @@ struct Question {
     group: Option<String>,
     #[serde(default)]
     name: String,
+    /// Empty when there is no such object, and one is proposed.
     #[serde(default)]
     uid: String,
+    /// The object as it is to be.
+    #[serde(default)]
+    proposed: Option<Box<RawValue>>,
 }
 
 /// Answers a question.
@@ -135,6 +142,11 @@ async fn decide(request: &Request<'_>, context: &Context) -> Result<Verdict, Ref
         && let Some(answered) = ask_leader(explanations, request, context).await
     {
         return Ok(answered);
+    }
+    if let Some(proposed) = &question.proposed {
+        let proposal = proposal::answer(explanations, &question, proposed, &target, request, context).await?;
+        let status = json!({"answeredBy": leader.name(), "leader": leader.leads(), "proposal": proposal});
+        return Ok(answered(status));
     }
     let key = ObjectKey::new(&target.namespace, &question.name);
     let plans = explanations.explainer.plans.of(target.resource.kind, &key);
@@ -211,7 +223,7 @@ async fn allowed(user: &User<'_>, target: &Target, context: &Context) -> Result<
         version: Some(resource.version.to_owned()),
         ..ResourceAttributes::default()
     };
-    let texts = |raw: Option<&serde_json::value::RawValue>| raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let texts = |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
     let spec = SubjectAccessReviewSpec {
         user: Some(user.username.to_string()),
         uid: Some(user.uid.to_string()),
@@ -261,11 +273,14 @@ async fn is_known(question: &Question, target: &Target, context: &Context) -> Re
         Api::namespaced_with(context.client.clone(), namespace, &described)
     };
     let found = within(api.get_metadata_opt(&question.name)).await?;
+    let name = &question.name;
+    if found.is_none() && question.proposed.is_some() && question.uid.is_empty() {
+        return Ok(());
+    }
     let uid = found.and_then(|object| object.metadata.uid);
     if uid.is_some() && uid.as_deref() == Some(&question.uid) {
         return Ok(());
     }
-    let name = &question.name;
     Err((
         404,
         format!("spec.uid: there is no {} {name} with this UID", resource.kind),
@@ -384,6 +399,7 @@ mod tests {
             group: group.map(str::to_owned),
             name: "web".to_owned(),
             uid: String::new(),
+            proposed: None,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::{
     platform::{HEADS_BY_OWNER, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE},
-    reconcile::{Observer, Watches},
+    reconcile::{Observer, Rehearser, Watches},
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kruise_api::{
@@ -63,7 +63,12 @@ impl Observer for CloneSets {
     }
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
-        let set = self.sets.get(&key.namespace, &key.name)?;
+        self.observe_as(self.sets.get(&key.namespace, &key.name)?, key, last)
+    }
+}
+
+impl Rehearser for CloneSets {
+    fn observe_as(&self, set: Arc<CloneSet>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
         let uid = set.uid()?;
         // Before the Pods: one that is read in between is then among them.
         let unreadable = self.pods.unreadable_in(&key.namespace).into_iter();

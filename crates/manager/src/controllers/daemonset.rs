@@ -13,7 +13,7 @@ mod memory;
 use crate::{
     Settings,
     platform::{HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, Watched},
-    reconcile::{Enqueue, Observer, Watches},
+    reconcile::{Enqueue, Observer, Rehearser, Watches},
 };
 use jiff::Timestamp;
 use kruise_api::{
@@ -101,33 +101,7 @@ impl Observer for DaemonSets {
     }
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
-        let set = self.sets.get(&key.namespace, &key.name)?;
-        let uid = set.uid()?;
-        // Before the Pods: one that is read in between is then among them.
-        let unreadable = self.pods.unreadable_in(&key.namespace).into_iter();
-        let unreadable = unreadable.filter(|head| HEADS_BY_OWNER.matches(head, &uid)).collect();
-        let is_ours = |revision: &ControllerRevision| match revision.metadata.controller() {
-            // One that is named like ours may be of a set that was deleted and applied again.
-            Some(owner) => owner.uid.to_string() == uid || *owner.name == *key.name,
-            None => true,
-        };
-        let orphans = if self.memory.is_confirmed(key) {
-            self.orphans(key, &set)
-        } else {
-            Vec::new()
-        };
-        let pull_jobs = self.pull_jobs.as_ref().map(|jobs| jobs.by(&HEADS_BY_OWNER, &uid));
-        Some(Observed {
-            unreadable,
-            pods: self.pods.by(&PODS_BY_OWNER, &uid),
-            orphans,
-            revisions: self.revisions.select(&REVISIONS_BY_NAMESPACE, &key.namespace, is_ours),
-            pull_jobs: pull_jobs.unwrap_or_default(),
-            nodes: self.nodes.list(),
-            failed_pods: self.memory.failed_pods(key, &uid, generation(&set)),
-            last,
-            set,
-        })
+        self.observe_as(self.sets.get(&key.namespace, &key.name)?, key, last)
     }
 
     /// Remembers the failed Pods that are deleted.
@@ -155,6 +129,37 @@ impl Observer for DaemonSets {
 
 fn generation(set: &DaemonSet) -> i64 {
     set.metadata.generation.unwrap_or_default()
+}
+
+impl Rehearser for DaemonSets {
+    fn observe_as(&self, set: Arc<DaemonSet>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
+        let uid = set.uid()?;
+        // Before the Pods: one that is read in between is then among them.
+        let unreadable = self.pods.unreadable_in(&key.namespace).into_iter();
+        let unreadable = unreadable.filter(|head| HEADS_BY_OWNER.matches(head, &uid)).collect();
+        let is_ours = |revision: &ControllerRevision| match revision.metadata.controller() {
+            // One that is named like ours may be of a set that was deleted and applied again.
+            Some(owner) => owner.uid.to_string() == uid || *owner.name == *key.name,
+            None => true,
+        };
+        let orphans = if self.memory.is_confirmed(key) {
+            self.orphans(key, &set)
+        } else {
+            Vec::new()
+        };
+        let pull_jobs = self.pull_jobs.as_ref().map(|jobs| jobs.by(&HEADS_BY_OWNER, &uid));
+        Some(Observed {
+            unreadable,
+            pods: self.pods.by(&PODS_BY_OWNER, &uid),
+            orphans,
+            revisions: self.revisions.select(&REVISIONS_BY_NAMESPACE, &key.namespace, is_ours),
+            pull_jobs: pull_jobs.unwrap_or_default(),
+            nodes: self.nodes.list(),
+            failed_pods: self.memory.failed_pods(key, &uid, generation(&set)),
+            last,
+            set,
+        })
+    }
 }
 
 impl DaemonSets {

@@ -8,7 +8,7 @@
 use crate::{
     Settings,
     platform::{HEADS_BY_OWNER, PODS_BY_NAMESPACE, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, Watched},
-    reconcile::{Enqueue, Observer, Watches},
+    reconcile::{Enqueue, Observer, Rehearser, Watches},
 };
 use kruise_api::{
     gates::{Gate, Gates},
@@ -143,7 +143,16 @@ impl Observer for StatefulSets {
     }
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
-        let set = self.sets.get(&key.namespace, &key.name)?;
+        self.observe_as(self.sets.get(&key.namespace, &key.name)?, key, last)
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        self.confirmed.lock().remove(key);
+    }
+}
+
+impl Rehearser for StatefulSets {
+    fn observe_as(&self, set: Arc<StatefulSet>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
         let uid = set.uid()?;
         // Before the Pods: one that is read in between is then among them.
         let unreadable = self.pods.unreadable_in(&key.namespace).into_iter();
@@ -176,10 +185,6 @@ impl Observer for StatefulSets {
             pods,
             set,
         })
-    }
-
-    fn forget(&self, key: &ObjectKey) {
-        self.confirmed.lock().remove(key);
     }
 }
 
