@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::{exec::Exec, expose::Expose, migrate::Migrate, plan::Plan};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -51,6 +52,14 @@ pub(crate) enum Command {
     Restart(Restart),
     /// Pull an image onto nodes ahead of time, and follow how it goes
     Pull(Pull),
+    /// Run a command in a container of a Pod, or of the most active Pod of a workload
+    Exec(Exec),
+    /// Make a Service for a workload, a Pod or another Service
+    Expose(Box<Expose>),
+    /// Move the Pods of a Deployment to a CloneSet or back, without a moment below the wanted replicas
+    Migrate(Migrate),
+    /// Say what a change would do: which Pods in place and which anew, in which order, within which budget
+    Plan(Plan),
     /// Look at what SidecarSets do to Pods
     #[command(subcommand)]
     Sidecar(SidecarCommand),
@@ -162,7 +171,7 @@ pub(crate) struct Pull {
     pub(crate) no_wait: bool,
 }
 
-fn parse_pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("{text:?} is not of the form key=value")),
@@ -211,7 +220,7 @@ pub(crate) enum Output {
 }
 
 /// As kubectl: a number of seconds, or a number with a unit.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.find(|sign: char| !sign.is_ascii_digit()) {
         Some(at) => text.split_at(at),
         None => (text, "s"),

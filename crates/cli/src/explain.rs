@@ -22,6 +22,8 @@ pub(crate) enum Completeness {
     WithoutManager,
     /// What was asked for was not done, or not everywhere.
     Failed,
+    /// A command in a container ended so.
+    Exit(u8),
 }
 
 pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Completeness> {

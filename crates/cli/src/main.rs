@@ -7,10 +7,14 @@
 mod args;
 mod broadcastjob_nodes;
 mod connect;
+mod exec;
 mod explain;
+mod expose;
 mod follow;
 mod manager;
+mod migrate;
 mod object;
+mod plan;
 mod protection;
 mod pull;
 mod restart;
@@ -36,12 +40,17 @@ fn main() -> ExitCode {
             Command::Get(get) => runtime.block_on(broadcastjob_nodes::run(&args.connection, get)),
             Command::Restart(restart) => runtime.block_on(restart::run(&args.connection, restart)),
             Command::Pull(pull) => runtime.block_on(pull::run(&args.connection, pull)),
+            Command::Exec(exec) => runtime.block_on(exec::run(&args.connection, exec)),
+            Command::Expose(expose) => runtime.block_on(expose::run(&args.connection, expose)),
+            Command::Migrate(migrate) => runtime.block_on(migrate::run(&args.connection, migrate)),
+            Command::Plan(plan) => runtime.block_on(plan::run(&args.connection, plan)),
             Command::Sidecar(SidecarCommand::Plan(plan)) => runtime.block_on(sidecar::plan(&args.connection, plan)),
             Command::Ui(page) => runtime.block_on(ui::run(&args.connection, page)),
         });
     match done {
         Ok(Completeness::All) => ExitCode::SUCCESS,
         Ok(Completeness::Failed) => ExitCode::FAILURE,
+        Ok(Completeness::Exit(code)) => ExitCode::from(code),
         Ok(Completeness::WithoutManager) => ExitCode::from(INCOMPLETE),
         Err(error) => {
             eprintln!("Error: {}", text::visible_lines(&format!("{error:#}")));

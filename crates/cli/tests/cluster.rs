@@ -4,6 +4,8 @@ mod cluster {
     mod commands;
     mod explain;
     mod get;
+    mod migrate;
+    mod plan;
     mod protection;
     mod sidecar;
     mod stage;
