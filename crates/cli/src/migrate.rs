@@ -26,6 +26,8 @@ use std::time::Duration;
 use steps::{Goal, Side, Step};
 use tokio::time::{Instant, sleep, timeout};
 
+/// Attempts to begin, when somebody else changes the destination at the same time.
+const TRIES: u32 = 5;
 /// How often it is looked how far it is.
 const EVERY: Duration = Duration::from_millis(500);
 
@@ -216,6 +218,7 @@ impl Cluster {
             );
         }
         let source = self.there(&pair.source).await?;
+        objects::check_claims(pair.source.0, &source)?;
         let mut object = copy(&source, *kind, name, self.version)?;
         if with_pods {
             object["spec"]["replicas"] = json!(objects::replicas(&source));
@@ -230,6 +233,17 @@ impl Cluster {
 
     /// Sees to the destination, and to how far it is to be gone: as far as was said when it was begun.
     async fn begin(&self, pair: &Pair, args: &Migrate) -> Result<Goal> {
+        for _ in 0..TRIES {
+            if let Some(goal) = self.try_begin(pair, args).await? {
+                return Ok(goal);
+            }
+        }
+        let destination = objects::full_name(&pair.destination);
+        bail!("{destination} is changed by somebody else again and again: try it later")
+    }
+
+    /// Nothing when the destination was changed meanwhile.
+    async fn try_begin(&self, pair: &Pair, args: &Migrate) -> Result<Option<Goal>> {
         let (source, found) = (self.there(&pair.source).await?, self.get(&pair.destination).await?);
         let (kind, name) = &pair.destination;
         if let Some(migration) = found.as_ref().and_then(Migration::of) {
@@ -240,8 +254,9 @@ impl Cluster {
                 );
             }
             tell(&format!("Going on with the migration from {}", migration.from));
-            return Ok(migration.goal(args.max_surge));
+            return Ok(Some(migration.goal(args.max_surge)));
         }
+        objects::check_claims(pair.source.0, &source)?;
         objects::check_settled(pair.source.0, &source)?;
         self.check_autoscalers(&pair.source).await?;
         let there = objects::replicas(&source);
@@ -303,11 +318,11 @@ impl Cluster {
                     }
                 }
                 if !self.patch(&pair.destination, &found, change).await? {
-                    bail!("{kind} {name} was changed meanwhile: try again");
+                    return Ok(None);
                 }
             }
         }
-        Ok(migration.goal(args.max_surge))
+        Ok(Some(migration.goal(args.max_surge)))
     }
 
     /// Refuses while an autoscaler would set the source's replicas back.

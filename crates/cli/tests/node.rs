@@ -20,9 +20,9 @@ const PATIENCE: Duration = Duration::from_mins(2);
 async fn plugin(space: &FreshNamespace, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(PathBuf::from(env!("CARGO_BIN_EXE_kubectl-kruise")));
     command
-        .args(args)
         .args(["-n", space.name(), "--kubeconfig"])
-        .arg(cluster::nodes_kubeconfig());
+        .arg(cluster::nodes_kubeconfig())
+        .args(args);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap())
         .await
         .unwrap();

@@ -128,7 +128,7 @@ pub(super) fn template(source: &Value) -> Value {
     template
 }
 
-/// Refuses a source that is being rolled out, or that has what the other kind does not have.
+/// Refuses a source that is being rolled out.
 pub(super) fn check_settled(kind: Kind, source: &Value) -> Result<()> {
     let status = |field: &str| source["status"][field].as_i64().unwrap_or_default();
     let generation = source["metadata"]["generation"].as_i64().unwrap_or_default();
@@ -139,8 +139,14 @@ pub(super) fn check_settled(kind: Kind, source: &Value) -> Result<()> {
     if status("observedGeneration") < generation || status("updatedReplicas") != status("replicas") {
         bail!("{kind} {name} is being rolled out, or has Pods of two revisions: let that be finished first");
     }
-    let has = |field: &str| source["spec"][field].as_array().is_some_and(|list| !list.is_empty());
-    if has("volumeClaimTemplates") {
+    Ok(())
+}
+
+/// Refuses a source that has what the other kind cannot have.
+pub(super) fn check_claims(kind: Kind, source: &Value) -> Result<()> {
+    let claims = source["spec"]["volumeClaimTemplates"].as_array();
+    if claims.is_some_and(|claims| !claims.is_empty()) {
+        let name = source["metadata"]["name"].as_str().unwrap_or_default();
         bail!("{kind} {name} makes claims for its Pods (volumeClaimTemplates), which a Deployment cannot");
     }
     Ok(())
@@ -252,7 +258,8 @@ mod tests {
         let fault = |change: Value| {
             let mut source = deployment();
             kruise_api::merge_patch::merge(&mut source, &change);
-            check_settled(Kind::CloneSet, &source).map_or_else(|error| error.to_string(), |()| String::new())
+            let checked = check_claims(Kind::CloneSet, &source).and_then(|()| check_settled(Kind::CloneSet, &source));
+            checked.map_or_else(|error| error.to_string(), |()| String::new())
         };
         assert_eq!(fault(json!({})), "");
         assert!(fault(json!({"status": {"updatedReplicas": 4}})).contains("is being rolled out"));

@@ -140,10 +140,10 @@ impl Stage {
     pub(super) async fn kruise(&self, words: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-kruise"));
         command
-            .args(words)
             .arg("--kubeconfig")
             .arg(cluster::kubeconfig())
-            .args(["-n", self.namespace.name()]);
+            .args(["-n", self.namespace.name()])
+            .args(words);
         tokio::task::spawn_blocking(move || command.output().unwrap())
             .await
             .unwrap()
