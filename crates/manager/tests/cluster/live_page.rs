@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_testkit::{
     builders::{Fixture as _, cloneset},
     eventually::{NotYet, eventually, run_test},
     faults::Faults,
 };
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -82,9 +86,8 @@ fn given_readers_with_different_rights_then_each_sees_its_own_moving_for_as_long
         may_look(&world.work, "ann", &world.work, &["clonesets"]).await;
         let params = PostParams::default();
         for (place, name) in [(&world.work, "web"), (&other, "vault")] {
-            let set: DynamicObject = serde_json::from_value(cloneset(name).replicas(2).json()).unwrap();
-            let sets: kube::Api<kruise_api::cloneset::v1beta1::CloneSet> = place.api();
-            let set = serde_json::from_value(json!(set)).unwrap();
+            let sets: Api<CloneSet> = place.api();
+            let set = serde_json::from_value(cloneset(name).replicas(2).json()).unwrap();
             sets.create(&params, &set).await.unwrap();
         }
         let sets = world.objects("v1beta1", "CloneSet");
