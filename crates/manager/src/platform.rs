@@ -4,8 +4,6 @@
 
 mod context;
 mod distribution;
-#[cfg(test)]
-pub(crate) mod fixture;
 mod images;
 pub mod live;
 mod probes;
@@ -301,3 +299,6 @@ impl fmt::Debug for Platform {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod fixture;
