@@ -152,6 +152,7 @@ fn reset_one(snapshot: &Snapshot<'_>, member: &Member<'_>) -> Option<PodChange> 
         snapshot
             .sidecars
             .iter()
+            .filter(|sidecar| member.has_brought(sidecar.name))
             .filter_map(|sidecar| Some((sidecar.name, sidecar.pair.as_ref()?)))
     };
     let due: Vec<(&str, &Pair<'_>)> = pairs()

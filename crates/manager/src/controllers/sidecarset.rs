@@ -27,7 +27,7 @@ use kruise_core::{
         missing::lacks,
         patch_metadata::looks_at_annotations,
         records::injected,
-        select::{self, looks_at_namespace_labels, pinned_namespaces},
+        select::{self, NamedRevision, looks_at_namespace_labels, pinned_namespaces},
     },
 };
 use kruise_runtime::{
@@ -132,9 +132,15 @@ impl Observer for SidecarSets {
             .filter_map(|name| Some((name.to_owned(), self.namespaces.get("", name)?)))
             .collect();
         let is_here = |revision: &ControllerRevision| *revision.metadata.namespace == *self.system;
+        let mut revisions = self.revisions.select(&REVISIONS_BY_SIDECAR_SET, &key.name, is_here);
+        if let Some(NamedRevision::Name(name)) = select::named_revision(&set)
+            && !revisions.iter().any(|known| known.name() == name)
+        {
+            revisions.extend(self.revisions.get(&self.system, name));
+        }
         let observed = Observed {
             canaries: self.sets.by(&SETS_BY_BASE, &key.name),
-            revisions: self.revisions.select(&REVISIONS_BY_SIDECAR_SET, &key.name, is_here),
+            revisions,
             annotations: self.annotations.of(&key.name),
             system: self.system.clone(),
             maybe_missing,
