@@ -8,6 +8,7 @@
 //! 3. Pods that have arrived say that they can be updated ([`condition`]).
 //! 4. Pods that should have the containers and do not are told of, and evicted where the set asks for it ([`missing`]).
 //! 5. Revisions beyond the history limit are removed.
+//! 6. It is told when a revision that new Pods are to get is gone, and which Pods have a container of another set in the place of one of this set.
 //!
 //! 6. It is told when a revision that new Pods are to get is gone, and which Pods have a container of another set in the place of one of this set.
 //!

@@ -75,7 +75,7 @@ impl Case {
             None => says,
         };
         let at = format!("{}: ", self.at.as_deref().unwrap_or_default());
-        let is_alike = message.trim_start_matches('[').starts_with(&at) && message.contains(words);
+        let is_alike = message.contains(&at) && message.contains(words);
         (!is_alike).then(|| format!("{message}\nis not: {at}{words}"))
     }
 }

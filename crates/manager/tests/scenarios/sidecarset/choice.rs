@@ -185,6 +185,9 @@ async fn given_sets_that_come_to_overlap_then_the_first_by_name_is_injected_and_
         (brought(&one), brought(&other)),
         (json!(["log", "log-1"]), json!(["log-2"]))
     );
+    stage
+        .why_of(format!("SidecarSet/{}", other.name), "sidecarsOfOthers")
+        .await;
     // The second set does not touch what it did not bring.
     let done = json!({"matchedPods": 1, "updatedReadyPods": 1});
     other.image("log:2b").await;
@@ -250,6 +253,7 @@ async fn given_a_custom_version_then_new_pods_get_that_revision_and_without_it_t
             .is_err_and(|refusal| refusal.contains(&first) && refusal.contains(&set.name))
     })
     .await;
+    stage.why_of(format!("SidecarSet/{}", set.name), "revisionGone").await;
     set.patch(&name(Value::Null)).await;
     until(&stage, "Pods pass again", |found| {
         *found == Ok(Some("log:2".to_owned()))
