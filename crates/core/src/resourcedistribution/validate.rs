@@ -110,10 +110,14 @@ fn targets(new: &Submitted, at: &Path, errors: &mut FieldErrors) {
     names(&targets.excluded_namespaces, &at.child("excludedNamespaces"), errors);
     let listed = |list: &NamespaceList| list.list.iter().map(|item| item.name.clone()).collect::<BTreeSet<_>>();
     let excluded = listed(&targets.excluded_namespaces);
-    for name in listed(&targets.included_namespaces).intersection(&excluded) {
-        let detail =
-            "ambiguous targets because namespace is in both IncludedNamespaces.List and ExcludedNamespaces.List";
-        errors.push(FieldError::invalid(at, name.as_str(), detail));
+    let included = listed(&targets.included_namespaces);
+    let both: Vec<&str> = included.intersection(&excluded).map(String::as_str).collect();
+    if !both.is_empty() {
+        let names = both.join(" ");
+        let detail = format!(
+            "ambiguous targets because namespace [{names}] is in both IncludedNamespaces.List and ExcludedNamespaces.List"
+        );
+        errors.push(FieldError::invalid(at, names, &detail));
     }
     if let Some(given) = &targets.namespace_selector {
         errors.extend(selector::validate(given, &at.child("namespaceSelector")));

@@ -54,9 +54,9 @@ fn judged(object: &Value, stored: Option<&Value>) -> Result<BTreeSet<String>, St
     Ok(errors.0.iter().map(|error| brief(error.to_string())).collect())
 }
 
-/// Errors that only the API server finds, in the Pod template of a Deployment.
+/// Errors that only the API server finds, in the containers of a Deployment.
 fn is_of_pod(error: &str) -> bool {
-    error.starts_with("spec.template.deploymentTemplate.spec.template.spec")
+    error.starts_with("spec.template.deploymentTemplate.spec.template.spec.containers")
 }
 
 /// What the original says of the wrong field.

@@ -5,7 +5,9 @@
 //! | labels of the workload and of its Pods match the selector | yes | yes | no | yes |
 //! | `replicas` is not set | yes | yes | no | yes |
 //! | `partition` of a rolling update is not set | yes | yes | no | – |
-//! | policies have words that are known, Pods are restarted always | yes | no | no | by the API server |
+//! | policies have words that are known | yes | no | no | no |
+//! | Pods are restarted always and have no deadline of their own | yes | no | no | yes |
+//! | containers are well formed | no | no | no | by the API server |
 //! | can be changed in all | no | no | yes | yes |
 
 use kruise_api::raw::PodTemplate;
@@ -64,6 +66,19 @@ pub(super) fn validate(spec: &UnitedDeploymentSpec, can_match: bool, path: &Path
     }
     if kind == WorkloadKind::StatefulSet {
         errors.extend(stateful_set(template, &at));
+        errors.extend(pods(
+            template,
+            "activeDeadlineSeconds in StatefulSet is not Supported",
+            &at,
+        ));
+    }
+    if kind == WorkloadKind::Deployment {
+        // Kubernetes has one rule for both.
+        errors.extend(pods(
+            template,
+            "activeDeadlineSeconds in ReplicaSet is not Supported",
+            &at,
+        ));
     }
     errors
 }
@@ -127,10 +142,13 @@ fn stateful_set(template: &Value, at: &Path) -> Vec<FieldError> {
             errors.push(FieldError::invalid(&at.child(field), number, detail));
         }
     }
-    let pod = PodTemplate::from_value(template.pointer("/spec/template").unwrap_or(&Value::Null));
-    let if_deadline = "activeDeadlineSeconds in StatefulSet is not Supported";
-    errors.extend(pod_template::validate(&pod, &at.child("template"), if_deadline));
     errors
+}
+
+/// What is asked of Pods that have to run for ever.
+fn pods(template: &Value, if_deadline: &str, at: &Path) -> Vec<FieldError> {
+    let pod = PodTemplate::from_value(template.pointer("/spec/template").unwrap_or(&Value::Null));
+    pod_template::validate(&pod, &at.child("template"), if_deadline)
 }
 
 /// Changes of the templates of StatefulSets that are not allowed; of another kind each may be.
