@@ -1,5 +1,6 @@
 //! What is remembered, and what comes of it.
 
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kruise_testkit::sim::{SET_LABEL, SimOptions, SimulatedNodes};
 use kube::api::{ApiResource, GroupVersionKind};
 
@@ -237,7 +238,8 @@ async fn given_a_listed_kind_then_its_pods_come_back_too_and_its_annotations_ask
     stage.delete_pod("x-0").await;
     names(&stage, &[]).await;
 
-    // Another one asks by annotations, wants something else, and nothing.
+    // Another one asks by annotations, wants something else, and nothing. That is heard as soon as the manager may watch the kind.
+    let role = allow_watching(&stage, &group).await;
     let y = json!({"apiVersion": format!("{group}/v1"), "kind": "Game", "metadata": {"name": "y"}, "spec": {"replicas": 1}});
     let y: DynamicObject = serde_json::from_value(y).unwrap();
     let y = games.create(&PostParams::default(), &y).await.unwrap();
@@ -271,6 +273,10 @@ async fn given_a_listed_kind_then_its_pods_come_back_too_and_its_annotations_ask
     let _ = definitions
         .delete(&format!("games.{group}"), &DeleteParams::default())
         .await;
+    let (roles, bindings): (Api<ClusterRole>, Api<ClusterRoleBinding>) =
+        (Api::all(stage.client()), Api::all(stage.client()));
+    let _ = bindings.delete(&role, &DeleteParams::default()).await;
+    let _ = roles.delete(&role, &DeleteParams::default()).await;
 }
 
 /// Waits until there is one called `y` with a spec like this.
@@ -285,4 +291,28 @@ async fn made_for(stage: &Stage, wanted: impl Fn(&Value) -> bool) -> DynamicObje
         }
     })
     .await
+}
+
+/// Lets managers watch the games of a group; returns the name of the role.
+async fn allow_watching(stage: &Stage, group: &str) -> String {
+    let name = format!("watch-games.{group}");
+    let rule = json!({"apiGroups": [group], "resources": ["games"], "verbs": ["get", "list", "watch"]});
+    let role = json!({"metadata": {"name": name}, "rules": [rule]});
+    let binding = json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:serviceaccounts"}],
+    });
+    let (roles, bindings): (Api<ClusterRole>, Api<ClusterRoleBinding>) =
+        (Api::all(stage.client()), Api::all(stage.client()));
+    let create = PostParams::default();
+    roles
+        .create(&create, &serde_json::from_value(role).unwrap())
+        .await
+        .unwrap();
+    bindings
+        .create(&create, &serde_json::from_value(binding).unwrap())
+        .await
+        .unwrap();
+    name
 }
