@@ -4,7 +4,11 @@ use crate::{
     completion::Completion,
     create::Create,
     describe::Describe,
+    exec::Exec,
+    expose::Expose,
     get::Get,
+    migrate::Migrate,
+    plan::Plan,
     rollout::{Promote, Rollout},
     scale::{Scale, ScaleDown},
     set::Set,
@@ -116,6 +120,14 @@ pub(crate) enum Command {
     Restart(Restart),
     /// Pull an image onto nodes ahead of time, and follow how it goes
     Pull(Pull),
+    /// Run a command in a container of a Pod, or of the most active Pod of a workload
+    Exec(Exec),
+    /// Make a Service for a workload, a Pod or another Service
+    Expose(Box<Expose>),
+    /// Move the Pods of a Deployment to a CloneSet or back, without a moment below the wanted replicas
+    Migrate(Migrate),
+    /// Say what a change would do: which Pods in place and which anew, in which order, within which budget
+    Plan(Plan),
     /// Look at what SidecarSets do to Pods
     #[command(subcommand)]
     Sidecar(SidecarCommand),
@@ -229,7 +241,7 @@ pub(crate) struct Pull {
     pub(crate) no_wait: bool,
 }
 
-fn parse_pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("{text:?} is not of the form key=value")),

@@ -27,6 +27,8 @@ pub(crate) enum Completeness {
     WithoutManager,
     /// What was asked for was not done, or not everywhere.
     Failed,
+    /// A command in a container ended so.
+    Exit(u8),
 }
 
 /// Whoever asks has a deadline of its own, which is shorter.

@@ -11,12 +11,16 @@ mod completion;
 mod connect;
 mod create;
 mod describe;
+mod exec;
 mod explain;
+mod expose;
 mod follow;
 mod get;
 mod kinds;
 mod manager;
+mod migrate;
 mod object;
+mod plan;
 mod print;
 mod protection;
 mod pull;
@@ -68,6 +72,10 @@ fn main() -> ExitCode {
             Command::Describe(describe) => runtime.block_on(describe::run(&args.connection, describe)),
             Command::Restart(restart) => runtime.block_on(restart::run(&args.connection, restart)),
             Command::Pull(pull) => runtime.block_on(pull::run(&args.connection, pull)),
+            Command::Exec(exec) => runtime.block_on(exec::run(&args.connection, exec)),
+            Command::Expose(expose) => runtime.block_on(expose::run(&args.connection, expose)),
+            Command::Migrate(migrate) => runtime.block_on(migrate::run(&args.connection, migrate)),
+            Command::Plan(plan) => runtime.block_on(plan::run(&args.connection, plan)),
             Command::Sidecar(SidecarCommand::Plan(plan)) => runtime.block_on(sidecar::plan(&args.connection, plan)),
             Command::Ui(page) => runtime.block_on(ui::run(&args.connection, page)),
             Command::Completion(wanted) => explain::print(completion::script(wanted.shell)).map(|()| Completeness::All),
@@ -75,6 +83,7 @@ fn main() -> ExitCode {
     match done {
         Ok(Completeness::All) => ExitCode::SUCCESS,
         Ok(Completeness::Failed) => ExitCode::FAILURE,
+        Ok(Completeness::Exit(code)) => ExitCode::from(code),
         Ok(Completeness::WithoutManager) => ExitCode::from(INCOMPLETE),
         Err(error) => {
             complain(&error);

@@ -12,7 +12,7 @@ mod workloads;
 use crate::{kinds, select::checked};
 use anyhow::{Result, bail};
 use kruise_api::{
-    advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, persistentpodstate, podprobemarker,
+    advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, nodepodprobe, persistentpodstate, podprobemarker,
     registry::KindInfo, resourcedistribution, sidecarset, statefulset, uniteddeployment, workloadspread,
 };
 use kube::core::{ApiResource, GroupVersionKind};
@@ -73,6 +73,11 @@ const KINDS: &[ExplainedKind] = &[
         info: &podprobemarker::KIND,
         summary: probes::summary,
         describe: probes::describe,
+    },
+    ExplainedKind {
+        info: &nodepodprobe::KIND,
+        summary: probes::node_summary,
+        describe: probes::node_describe,
     },
     ExplainedKind {
         info: &ephemeraljob::KIND,

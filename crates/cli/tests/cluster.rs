@@ -5,6 +5,8 @@ mod cluster {
     mod commands;
     mod explain;
     mod get;
+    mod migrate;
+    mod plan;
     mod protection;
     mod rollout;
     mod sidecar;
