@@ -207,6 +207,7 @@ impl<'a> Change<'a> {
                         .await
                         .map_err(plain)?;
                 }
+                Err(Refusal::Changed) => bail!("{} was changed by somebody else at the same time", object.quoted()),
                 Err(refusal) => return Err(plain(refusal)),
             }
         }

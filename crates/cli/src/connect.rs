@@ -2,6 +2,7 @@
 
 use crate::args::{Connection, Overrides};
 use anyhow::{Context as _, Result};
+use http::Uri;
 use kube::{
     Client, Config,
     config::{AuthInfo, KubeConfigOptions, Kubeconfig},
@@ -25,9 +26,13 @@ pub(crate) async fn connect(connection: &Connection) -> Result<(Client, String)>
         None if asked_for => Config::from_kubeconfig(&options)
             .await
             .context("cannot use the kubeconfig")?,
-        None => Config::infer()
-            .await
-            .context("there is no usable kubeconfig; name one with --kubeconfig or KUBECONFIG")?,
+        None => match (Config::infer().await, &connection.overrides.server) {
+            (Ok(config), _) => config,
+            (Err(_), Some(server)) => Config::new(address(server)?),
+            (Err(error), None) => {
+                return Err(error).context("there is no usable kubeconfig; name one with --kubeconfig or KUBECONFIG");
+            }
+        },
     };
     apply(&connection.overrides, &mut config)?;
     config.connect_timeout = Some(connection.request_timeout);
@@ -37,10 +42,14 @@ pub(crate) async fn connect(connection: &Connection) -> Result<(Client, String)>
     Ok((client, namespace))
 }
 
+fn address(server: &str) -> Result<Uri> {
+    server.parse().with_context(|| format!("{server:?} is not a URL"))
+}
+
 /// Puts what the user said in the place of what the kubeconfig says.
 fn apply(overrides: &Overrides, config: &mut Config) -> Result<()> {
     if let Some(server) = &overrides.server {
-        config.cluster_url = server.parse().with_context(|| format!("{server:?} is not a URL"))?;
+        config.cluster_url = address(server)?;
     }
     let auth = &mut config.auth_info;
     if let Some(token) = &overrides.token {

@@ -154,11 +154,10 @@ fn of_source(kind: Kind, name: &str, source: &Object) -> Result<Value> {
         (false, false) => ("broadcastJob", "/spec/template/broadcastJobTemplate"),
     };
     let Some(template) = source.value.pointer(path) else {
-        let type_ = source.value.pointer("/status/type").and_then(Value::as_str);
-        bail!(
-            "from must be a {wanted} template, but got {}",
-            type_.unwrap_or("another")
-        );
+        let templates = source.value.pointer("/spec/template").and_then(Value::as_object);
+        let given: Vec<&str> = templates.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        let given = given.join(", ").replace("Template", "");
+        bail!("from must be a {wanted} template, but got {given}");
     };
     let mut metadata = json!({"name": name, "annotations": {}});
     for field in ["labels", "annotations"] {
@@ -291,7 +290,7 @@ mod tests {
             (&json!("BroadcastJob"), &template["spec"])
         );
         let error = of_source(JOB, "now", &nightly).unwrap_err();
-        assert_eq!(error.to_string(), "from must be a job template, but got BroadcastJob");
+        assert_eq!(error.to_string(), "from must be a job template, but got broadcastJob");
         assert_eq!(source(JOB, "cronjob/x").unwrap().0, CRON_JOB);
         for (kind, from) in [(bcj, "cronjob/x"), (JOB, "deploy/x"), (JOB, "acj/"), (JOB, "acj")] {
             assert!(source(kind, from).is_err(), "{from}");

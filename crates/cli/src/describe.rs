@@ -8,7 +8,7 @@ use crate::{
     complain,
     explain::{Completeness, print},
     get::row::workload,
-    kinds::POD,
+    kinds::{DEPLOYMENT, POD},
     object,
     rollout::revisions,
     select::Objects,
@@ -83,7 +83,8 @@ async fn around(server: &Server, object: &Object) -> Around {
         Some(Vec::new())
     } else {
         let listed = server.list(POD, None, Some(object.namespace()), Some(&labels)).await;
-        listed.ok().map(|pods| own(pods.unwrap_or_default(), object.uid()))
+        let owner = (object.kind != DEPLOYMENT).then(|| object.uid());
+        listed.ok().map(|pods| own(pods.unwrap_or_default(), owner))
     };
     Around {
         history,
@@ -92,10 +93,11 @@ async fn around(server: &Server, object: &Object) -> Around {
     }
 }
 
-fn own(pods: Vec<Object>, uid: &str) -> Vec<Object> {
+/// The Pods of an owner; all when there is none, as those of a Deployment belong to its ReplicaSets.
+fn own(pods: Vec<Object>, owner: Option<&str>) -> Vec<Object> {
     let is_own = |pod: &Object| {
         let owners = pod.value.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
+        owner.is_none_or(|uid| owners.into_iter().flatten().any(|owner| owner["uid"] == uid))
     };
     pods.into_iter().filter(is_own).collect()
 }
@@ -114,7 +116,7 @@ fn text(object: &Object, around: &Around, now: Timestamp) -> String {
         Some(view) => page.workload(&view),
         None => page.any(object, &value),
     }
-    page.section("Containers", &containers(object));
+    page.text.push_str(&containers(object));
     page.section("Conditions", &conditions(&value, now));
     page.section("Revisions", &without_first_line(&around.history));
     let update = value
@@ -142,10 +144,13 @@ fn annotations(value: &Value) -> Value {
     all.into_iter().filter(told).collect::<Map<_, _>>().into()
 }
 
+/// The containers of its Pods, which have their own heads.
 fn containers(object: &Object) -> String {
     let specs = pod_specs(object);
     let told = specs.iter().filter_map(|path| object.value.pointer(path));
-    told.map(template::containers).collect()
+    let told: String = told.map(template::containers).collect();
+    let lines = told.lines().map(|line| line.strip_prefix("  ").unwrap_or(line));
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 fn without_first_line(text: &str) -> String {
@@ -395,7 +400,7 @@ mod tests {
             version: "v1",
             value: event,
         }];
-        let pods = own(vec![pod("web-a", "7d9"), pod("web-b", "web-5f4")], "u");
+        let pods = own(vec![pod("web-a", "7d9"), pod("web-b", "web-5f4")], Some("u"));
         let around = Around {
             history: "cloneset.apps.kruise.io/web\nrevision 1\n".to_owned(),
             pods: Some(pods),
@@ -413,9 +418,8 @@ Pods:               2 wanted, 2 there, 1 updated, 2 ready, 2 available
 Update revision:    web-7d9
 Update strategy:    type RollingUpdate, podUpdatePolicy InPlaceOnly, partition 1
 Containers:
-    Containers:
-      main:
-        Image:             nginx:2
+  main:
+    Image:             nginx:2
 Conditions:
   TYPE          STATUS   SINCE   REASON   MESSAGE
   FailedScale   True     60s              quota

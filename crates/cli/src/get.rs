@@ -67,11 +67,12 @@ pub(crate) async fn run(connection: &Connection, args: &Get) -> Result<Completen
         shown.print(&found.objects)?;
     }
     let failed = !found.errors.is_empty();
+    let known = versions(&found.objects);
     for error in found.errors {
         crate::complain(&error);
     }
     if args.watch && !failed {
-        shown.watch(&server, args).await?;
+        shown.watch(&server, args, known).await?;
     }
     Ok(if failed {
         Completeness::Failed
@@ -218,8 +219,7 @@ impl<'a> Shown<'a> {
     }
 
     /// Prints what changes until nobody reads it any more.
-    async fn watch(&mut self, server: &Server, args: &Get) -> Result<()> {
-        let mut known = versions(&find(server, args).await?.objects);
+    async fn watch(&mut self, server: &Server, args: &Get, mut known: Versions) -> Result<()> {
         let mut failed = 0;
         loop {
             tokio::time::sleep(EVERY).await;

@@ -6,7 +6,7 @@
 
 use crate::{
     kinds::{self, Kind},
-    server::{Object, Refusal, Server, not_installed},
+    server::{Object, Refusal, Server, not_served},
 };
 use anyhow::{Context as _, Error, Result, bail};
 use kruise_api::resource::Scope;
@@ -285,7 +285,7 @@ impl Objects {
             let labels = self.chosen.selector.as_deref();
             match server.list(request.kind, request.version, within, labels).await {
                 Ok(Some(objects)) => found.objects.extend(objects),
-                Ok(None) => found.errors.push(not_installed(&[request.kind])),
+                Ok(None) => found.errors.push(not_served(request.kind, request.version)),
                 Err(Refusal::Other(error)) => found.errors.push(error),
                 Err(refusal) => found.errors.push(refusal.into()),
             }

@@ -133,11 +133,13 @@ impl Refusal {
     }
 }
 
-/// Whether a JSON patch was refused because of a `test` in it.
+/// Whether a JSON patch could not be applied, as it can not when its `test` fails. What is wrong with an object is told by field instead.
 fn is_failed_test(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    let mut texts = causes.map(|cause| cause.message.to_lowercase());
-    texts.any(|text| text.contains("test"))
+    let has_causes = status
+        .details
+        .as_ref()
+        .is_some_and(|details| !details.causes.is_empty());
+    !has_causes && status.message.contains("rejected our request")
 }
 
 /// What is sent to change an object.
@@ -195,15 +197,18 @@ impl Server {
         namespace: &str,
         name: &str,
     ) -> Result<Object, Refusal> {
-        for version in versions(kind, version) {
-            let path = format!("{}/{name}", path(kind, version, Some(namespace)));
+        for served in versions(kind, version) {
+            let path = format!("{}/{name}", path(kind, served, Some(namespace)));
             match self.read(&path, Some(name)).await {
-                Ok(value) => return Ok(Object { kind, version, value }),
+                Ok(value) => {
+                    let version = served;
+                    return Ok(Object { kind, version, value });
+                }
                 Err(Refusal::NotServed) => {}
                 Err(refusal) => return Err(refusal),
             }
         }
-        Err(unknown(kind))
+        Err(Refusal::Other(not_served(kind, version)))
     }
 
     /// Reads all objects of a kind, or those with labels; of all namespaces when none is given. Nothing when the kind is not served.
@@ -311,7 +316,7 @@ impl Server {
                 Err(refusal) => return Err(refusal),
             }
         }
-        Err(unknown(kind))
+        Err(Refusal::Other(not_installed(&[kind])))
     }
 }
 
@@ -326,8 +331,12 @@ fn versions(kind: Kind, given: Option<&'static str>) -> Vec<&'static str> {
     given.map_or_else(|| kind.versions(), |version| vec![version])
 }
 
-fn unknown(kind: Kind) -> Refusal {
-    Refusal::Other(not_installed(&[kind]))
+/// The error of a cluster that does not serve a kind, or not in the version that was asked for.
+pub(crate) fn not_served(kind: Kind, version: Option<&str>) -> anyhow::Error {
+    match version {
+        Some(version) if kind.ours.is_some() => anyhow!("the cluster does not serve {}s as {version}", kind.kind),
+        _ => not_installed(&[kind]),
+    }
 }
 
 /// The error of a cluster that serves none of these kinds.
@@ -444,7 +453,7 @@ mod tests {
         assert!(matches!(status(403, "Forbidden", "web", ""), Refusal::Forbidden(_)));
         assert!(matches!(status(409, "Conflict", "web", ""), Refusal::Changed));
         assert!(matches!(status(409, "AlreadyExists", "web", ""), Refusal::Other(_)));
-        let failed = "testing value /metadata/generation failed";
+        let failed = "the server rejected our request due to an error in our request";
         assert!(matches!(status(422, "Invalid", "web", failed), Refusal::Changed));
         assert!(matches!(status(422, "Invalid", "web", "bad"), Refusal::Other(_)));
     }

@@ -123,6 +123,34 @@ fn given_a_workload_then_only_what_is_set_is_written_and_nothing_by_a_dry_run() 
 }
 
 #[test]
+fn given_a_spec_that_has_changed_then_the_api_server_refuses_a_patch_that_tests_it() {
+    run_test(Duration::from_mins(1), async {
+        let stage = Stage::with_cloneset("tested").await;
+        let path = format!(
+            "/apis/apps.kruise.io/v1beta1/namespaces/{}/clonesets/web",
+            stage.namespace.name()
+        );
+        let patch = json!([
+            {"op": "test", "path": "/metadata/generation", "value": 77},
+            {"op": "replace", "path": "/spec/replicas", "value": 1},
+        ]);
+        let request = http::Request::patch(path)
+            .header("content-type", "application/json-patch+json")
+            .body(patch.to_string().into_bytes())
+            .unwrap();
+        let answer: Result<Value, _> = stage.client.request(request).await;
+        let Err(kube::Error::Api(status)) = answer else {
+            panic!("it is written: {answer:?}");
+        };
+        // The plugin reads and decides again when it sees this.
+        assert_eq!(status.code, 422, "{status:?}");
+        assert!(status.message.contains("rejected our request"), "{status:?}");
+        assert!(status.details.is_none_or(|details| details.causes.is_empty()));
+        assert_eq!(spec(&stage).await["replicas"], 5);
+    });
+}
+
+#[test]
 fn given_a_workload_then_it_is_scaled_and_named_pods_go() {
     run_test(Duration::from_mins(2), async {
         let stage = Stage::with_cloneset("scale").await;

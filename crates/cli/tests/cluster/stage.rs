@@ -81,7 +81,8 @@ impl Stage {
     pub(super) async fn with_old_version_only(&self) {
         let mut old = crd();
         for version in old["spec"]["versions"].as_array_mut().unwrap() {
-            version["served"] = json!(version["name"] == "v1alpha1");
+            let is_old = version["name"] == "v1alpha1";
+            (version["served"], version["storage"]) = (json!(is_old), json!(is_old));
         }
         let params = PatchParams::apply("tests").force();
         self.crds().patch(CRD, &params, &Patch::Apply(&old)).await.unwrap();
