@@ -23,6 +23,7 @@ use k8s_openapi::{
 };
 use kruise_api::{
     kind::Kind as _,
+    merge_patch::merge,
     names::{group, object::cert_key},
     registry::{KINDS, KindInfo},
     resource::{Resource, Scope},
@@ -421,9 +422,11 @@ async fn pass_on(
     config.tls_server_name = Some(explanations.host.clone());
     config.connect_timeout = Some(DEADLINE);
     let client = Client::try_from(config)?;
-    review["subResource"] = PASSED_ON.into();
-    review["dryRun"] = true.into();
-    review["resource"] = json!({"group": group::EXPLAIN, "version": group::V1ALPHA1, "resource": PLURAL});
+    let resource = json!({"group": group::EXPLAIN, "version": group::V1ALPHA1, "resource": PLURAL});
+    merge(
+        &mut review,
+        &json!({"subResource": PASSED_ON, "dryRun": true, "resource": resource}),
+    );
     let question = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": review});
     let post = http::Request::post(PATH).header(http::header::CONTENT_TYPE, "application/json");
     let answer: Review = client.request(post.body(question.to_string().into_bytes())?).await?;

@@ -259,13 +259,16 @@ pub(crate) fn set(object: &mut Value, path: &[&str], value: Value) {
 mod tests {
     use super::*;
 
-    fn object(generation: i64, containers: Value) -> Value {
+    fn object(generation: i64, containers: &Value) -> Value {
         json!({"metadata": {"generation": generation}, "spec": {"template": {"spec": {"containers": containers}}}})
     }
 
     #[test]
     fn given_a_change_of_a_list_then_only_the_item_is_written_and_the_spec_has_to_be_the_one_that_was_read() {
-        let before = object(3, json!([{"name": "a", "image": "x:1"}, {"name": "b", "image": "y:1"}]));
+        let before = object(
+            3,
+            &json!([{"name": "a", "image": "x:1"}, {"name": "b", "image": "y:1"}]),
+        );
         let mut after = before.clone();
         after["spec"]["template"]["spec"]["containers"][1]["image"] = json!("y:2");
         let expected = json!([

@@ -408,7 +408,7 @@ Kind:               CloneSet.apps.kruise.io (v1alpha1)
 Labels:             app=web
 Age:                90s
 State:              Held
-Waits for:          The partition keeps 1 Pods at the old revision.
+Waits for:          The partition keeps 1 Pod at the old revision.
 Pods:               2 wanted, 2 there, 1 updated, 2 ready, 2 available
 Update revision:    web-7d9
 Update strategy:    type RollingUpdate, podUpdatePolicy InPlaceOnly, partition 1

@@ -14,6 +14,7 @@ use kruise_api::{
 
 /// A kind.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_field_names, reason = "these are the words of the API")]
 pub(crate) struct Kind {
     pub(crate) group: &'static str,
     pub(crate) kind: &'static str,

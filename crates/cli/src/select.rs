@@ -273,23 +273,21 @@ impl Objects {
         let mut found = Found::default();
         for request in requests {
             let namespace = request.namespace.as_deref().unwrap_or(&server.namespace);
-            match &request.name {
-                Some(name) => match server.get(request.kind, request.version, namespace, name).await {
+            if let Some(name) = &request.name {
+                match server.get(request.kind, request.version, namespace, name).await {
                     Ok(object) => found.objects.push(object),
                     Err(Refusal::Other(error)) => found.errors.push(error),
                     Err(refusal) => found.errors.push(refusal.into()),
-                },
-                None => {
-                    let within =
-                        (!self.chosen.all_namespaces && request.kind.scope == Scope::Namespaced).then_some(namespace);
-                    let labels = self.chosen.selector.as_deref();
-                    match server.list(request.kind, request.version, within, labels).await {
-                        Ok(Some(objects)) => found.objects.extend(objects),
-                        Ok(None) => found.errors.push(not_installed(&[request.kind])),
-                        Err(Refusal::Other(error)) => found.errors.push(error),
-                        Err(refusal) => found.errors.push(refusal.into()),
-                    }
                 }
+                continue;
+            }
+            let within = (!self.chosen.all_namespaces && request.kind.scope == Scope::Namespaced).then_some(namespace);
+            let labels = self.chosen.selector.as_deref();
+            match server.list(request.kind, request.version, within, labels).await {
+                Ok(Some(objects)) => found.objects.extend(objects),
+                Ok(None) => found.errors.push(not_installed(&[request.kind])),
+                Err(Refusal::Other(error)) => found.errors.push(error),
+                Err(refusal) => found.errors.push(refusal.into()),
             }
         }
         Ok(found)

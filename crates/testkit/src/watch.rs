@@ -201,12 +201,11 @@ impl<K: Watchable> Follower<K> {
             self.events.push_back(Event::Init);
         }
         self.events.extend(list.items.into_iter().map(Event::InitApply));
-        self.state = match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(next) => State::List(Some(next)),
-            None => {
-                self.events.push_back(Event::InitDone);
-                State::Known(list.metadata.resource_version.unwrap_or_default())
-            }
+        self.state = if let Some(next) = list.metadata.continue_.filter(|token| !token.is_empty()) {
+            State::List(Some(next))
+        } else {
+            self.events.push_back(Event::InitDone);
+            State::Known(list.metadata.resource_version.unwrap_or_default())
         };
         Ok(())
     }

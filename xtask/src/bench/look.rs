@@ -156,7 +156,7 @@ impl Reader {
                 }
                 seen.push_str(&String::from_utf8_lossy(&reader.buffer[..length]));
             }
-            Ok(())
+            anyhow::Ok(())
         };
         timeout(PATIENCE, beginning)
             .await

@@ -29,11 +29,15 @@ fn kstatus(object: &Value) -> &'static str {
         let mut found = conditions.filter(|condition| condition["type"] == wanted);
         found.next().and_then(|condition| condition["status"].as_str())
     };
-    match (condition("Reconciling"), condition("Stalled"), condition("Ready")) {
-        (Some("True"), ..) => "InProgress",
-        (_, Some("True"), _) => "Failed",
-        (_, _, Some("True") | None) => "Current",
-        (_, _, Some(_)) => "InProgress",
+    if condition("Reconciling") == Some("True") {
+        return "InProgress";
+    }
+    if condition("Stalled") == Some("True") {
+        return "Failed";
+    }
+    match condition("Ready") {
+        None | Some("True") => "Current",
+        Some(_) => "InProgress",
     }
 }
 

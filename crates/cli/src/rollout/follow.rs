@@ -164,21 +164,21 @@ impl Bar {
         }
         let first = *self.first.get_or_insert(status.ready);
         let text = bar(status, first, elapsed);
-        self.write(&format!("\r\u{1b}[K{text}"));
+        write(&format!("\r\u{1b}[K{text}"));
         self.is_drawn = true;
     }
 
     fn clear(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
-            self.write("\r\u{1b}[K");
+            write("\r\u{1b}[K");
         }
     }
+}
 
-    fn write(&self, text: &str) {
-        let mut out = io::stdout().lock();
-        // Whoever does not see it any more has lost nothing.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    }
+fn write(text: &str) {
+    let mut out = io::stdout().lock();
+    // Whoever does not see it any more has lost nothing.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// `[######------] 3/6, about 40s left`.

@@ -170,7 +170,7 @@ pub(crate) struct Promotion {
 /// When it has none, or stands still for another reason.
 pub(crate) fn promote(object: &Object, step: &Step) -> Result<Promotion> {
     if object.kind.is(&uniteddeployment::KIND) {
-        return promote_subsets(object, step);
+        return Ok(promote_subsets(object, step));
     }
     let place = if object.kind == STATEFUL_SET {
         Some(OF_ROLLING)
@@ -268,7 +268,7 @@ fn percent(left: i64, total: i64) -> String {
 }
 
 /// Each subset has a partition of its own.
-fn promote_subsets(object: &Object, step: &Step) -> Result<Promotion> {
+fn promote_subsets(object: &Object, step: &Step) -> Promotion {
     let path = ["spec", "updateStrategy", "manualUpdate", "partitions"];
     let partitions = at(&object.value, &path).as_object().cloned().unwrap_or_default();
     let counts = object.newest();
@@ -286,10 +286,10 @@ fn promote_subsets(object: &Object, step: &Step) -> Result<Promotion> {
         }
     }
     if after == partitions {
-        return Ok(Promotion {
+        return Promotion {
             decision: Decision::Stay("is fully promoted already".to_owned()),
             done: String::new(),
-        });
+        };
     }
     let told = |partitions: &Map<String, Value>| {
         let one = |(name, count): (&String, &Value)| format!("{name}={count}");
@@ -298,10 +298,10 @@ fn promote_subsets(object: &Object, step: &Step) -> Result<Promotion> {
     let done = format!("promoted (partitions {} -> {})", told(&partitions), told(&after));
     let mut whole = object.value.clone();
     set(&mut whole, &path, after.into());
-    Ok(Promotion {
+    Promotion {
         decision: Decision::Become(whole),
         done,
-    })
+    }
 }
 
 #[cfg(test)]

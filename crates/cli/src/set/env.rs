@@ -27,7 +27,7 @@ pub(crate) struct Env {
     target: Target,
     /// A variable as `NAME=VALUE`; `-` reads them from the standard input
     #[arg(short, long = "env", value_name = "NAME=VALUE", allow_hyphen_values = true)]
-    env: Vec<String>,
+    variables: Vec<String>,
     /// Take all keys of `secret/NAME` or `configmap/NAME`
     #[arg(long, value_name = "TYPE/NAME")]
     from: Option<String>,
@@ -83,7 +83,7 @@ pub(super) async fn run(connection: &Connection, args: &Env) -> Result<Completen
         return list(connection, args).await;
     }
     let mut steps = words.iter().map(|word| step(word)).collect::<Result<Vec<Step>>>()?;
-    for word in &args.env {
+    for word in &args.variables {
         if word == "-" {
             let mut text = String::new();
             std::io::stdin()

@@ -78,8 +78,9 @@ const CONTRACT: [(&str, &str); 69] = [
 ];
 
 /// Name and default of the flags that only we have.
-const OURS: [(&str, &str); 6] = [
+const OURS: [(&str, &str); 7] = [
     ("state-metrics-addr", "0"),
+    ("ui-addr", "0"),
     ("resources", ""),
     ("metric-allowlist", ""),
     ("metric-denylist", ""),

@@ -184,6 +184,15 @@ async fn fits_a_phone(phone: &Browser<'_>, token: &str) {
     log_in(phone, token).await;
     shows(phone, "the pause is seen", ROW, |found| found == "Paused").await;
     usable(phone, "the list on a phone");
+    let search = |words: &str| {
+        let words = json!(words);
+        format!(
+            "const field = document.getElementById('search'); field.value = {words}; field.dispatchEvent(new Event('input')); \
+             return [...document.querySelectorAll('tbody tr')].filter((row) => row.offsetHeight > 0).length;"
+        )
+    };
+    assert_eq!(run(phone, &search("nothing like it")), 0, "what is looked for");
+    assert_ne!(run(phone, &search("")), 0, "all");
     run(
         phone,
         "document.querySelector('tr[data-key$=\"/web/CloneSet\"] a').click()",

@@ -102,7 +102,7 @@ fn given_subsets_on_nodes_then_their_pods_run_there_and_are_updated_in_place_one
         .await;
         stage
             .change("web", |spec| {
-                spec["updateStrategy"]["manualUpdate"]["partitions"]["two"] = json!(0)
+                spec["updateStrategy"]["manualUpdate"]["partitions"]["two"] = json!(0);
             })
             .await;
         let after = done(&stage).await;
