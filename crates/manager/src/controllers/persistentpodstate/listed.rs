@@ -42,13 +42,13 @@ const AGAIN: Duration = Duration::from_secs(30);
 type Changed = Box<dyn Fn(&'static Resource, &Event<'_, PartialObject>, &Enqueue<'_>) + Send + Sync>;
 
 /// Who is told of changes, and what is done then.
-type Told = (LateEnqueue, Changed);
+type Listener = (LateEnqueue, Changed);
 
 pub(super) struct Listed {
     configuration: Store<ConfigurationMap>,
     watches: LateWatches,
     client: Client,
-    told: OnceLock<Arc<Told>>,
+    listener: OnceLock<Arc<Listener>>,
     /// By group and kind: the version does not matter.
     kinds: Mutex<BTreeMap<(String, String), Watched>>,
 }
@@ -62,7 +62,7 @@ impl Listed {
             configuration: platform.store(),
             watches: platform.late_watches(),
             client: platform.client().clone(),
-            told: OnceLock::new(),
+            listener: OnceLock::new(),
             kinds: Mutex::default(),
         }
     }
@@ -78,7 +78,8 @@ impl Listed {
         enqueue: &Enqueue<'_>,
         changed: impl Fn(&'static Resource, &Event<'_, PartialObject>, &Enqueue<'_>) + Send + Sync + 'static,
     ) {
-        self.told.get_or_init(|| Arc::new((enqueue.late(), Box::new(changed))));
+        self.listener
+            .get_or_init(|| Arc::new((enqueue.late(), Box::new(changed))));
         enqueue.key("", "");
     }
 
@@ -90,7 +91,8 @@ impl Listed {
     /// Watches what is listed now, and nothing else.
     pub(super) async fn follow(&self) {
         // What is wrong with the list is told by whoever keeps an eye on it; the last one that could be read counts.
-        let (Some(told), Ok(list)) = (self.told.get(), current(&self.configuration).persistent_pod_state) else {
+        let (Some(listener), Ok(list)) = (self.listener.get(), current(&self.configuration).persistent_pod_state)
+        else {
             return;
         };
         let wanted: BTreeMap<_, _> = list
@@ -106,7 +108,7 @@ impl Listed {
                 continue;
             }
             match self.find(&kind).await {
-                Ok(resource) => self.begin(name, resource, told),
+                Ok(resource) => self.begin(name, resource, listener),
                 Err(reason) => {
                     if known.is_none() {
                         let GroupVersionKind { group, kind, .. } = kind;
@@ -118,7 +120,7 @@ impl Listed {
                         );
                         self.kinds.lock().insert(name, None);
                     }
-                    told.0.after("", "", AGAIN);
+                    listener.0.after("", "", AGAIN);
                 }
             }
         }
@@ -140,13 +142,13 @@ impl Listed {
         Ok(Resource::interned(api_version, kind, plural, Scope::Namespaced))
     }
 
-    fn begin(&self, name: (String, String), resource: &'static Resource, told: &Arc<Told>) {
+    fn begin(&self, name: (String, String), resource: &'static Resource, listener: &Arc<Listener>) {
         let (store, watch) = self.watches.watch(Kind::partial(resource).metadata_only());
         // Whoever is told of a workload looks for it here.
         self.kinds.lock().insert(name, Some((store.clone(), watch)));
-        let told = told.clone();
+        let listener = listener.clone();
         store.subscribe(move |event| {
-            let (late, changed) = &*told;
+            let (late, changed) = &*listener;
             changed(resource, event, &late.on(event));
         });
     }
