@@ -42,13 +42,13 @@ const AGAIN: Duration = Duration::from_secs(30);
 type Changed = Box<dyn Fn(&'static Resource, &Event<'_, PartialObject>, &Enqueue<'_>) + Send + Sync>;
 
 /// Who is told of changes, and what is done then.
-type OnChange = (LateEnqueue, Changed);
+type Listener = (LateEnqueue, Changed);
 
 pub(super) struct Listed {
     configuration: Store<ConfigurationMap>,
     watches: LateWatches,
     client: Client,
-    on_change: OnceLock<Arc<OnChange>>,
+    listener: OnceLock<Arc<Listener>>,
     /// By group and kind: the version does not matter.
     kinds: Mutex<BTreeMap<(String, String), Watched>>,
 }
@@ -62,7 +62,7 @@ impl Listed {
             configuration: platform.store(),
             watches: platform.late_watches(),
             client: platform.client().clone(),
-            on_change: OnceLock::new(),
+            listener: OnceLock::new(),
             kinds: Mutex::default(),
         }
     }
@@ -78,7 +78,7 @@ impl Listed {
         enqueue: &Enqueue<'_>,
         changed: impl Fn(&'static Resource, &Event<'_, PartialObject>, &Enqueue<'_>) + Send + Sync + 'static,
     ) {
-        self.on_change
+        self.listener
             .get_or_init(|| Arc::new((enqueue.late(), Box::new(changed))));
         enqueue.key("", "");
     }
@@ -91,7 +91,7 @@ impl Listed {
     /// Watches what is listed now, and nothing else.
     pub(super) async fn follow(&self) {
         // What is wrong with the list is told by whoever keeps an eye on it; the last one that could be read counts.
-        let (Some(on_change), Ok(list)) = (self.on_change.get(), current(&self.configuration).persistent_pod_state)
+        let (Some(listener), Ok(list)) = (self.listener.get(), current(&self.configuration).persistent_pod_state)
         else {
             return;
         };
@@ -108,7 +108,7 @@ impl Listed {
                 continue;
             }
             match self.find(&kind).await {
-                Ok(resource) => self.begin(name, resource, on_change),
+                Ok(resource) => self.begin(name, resource, listener),
                 Err(reason) => {
                     if known.is_none() {
                         let GroupVersionKind { group, kind, .. } = kind;
@@ -120,7 +120,7 @@ impl Listed {
                         );
                         self.kinds.lock().insert(name, None);
                     }
-                    on_change.0.after("", "", AGAIN);
+                    listener.0.after("", "", AGAIN);
                 }
             }
         }
@@ -142,13 +142,13 @@ impl Listed {
         Ok(Resource::interned(api_version, kind, plural, Scope::Namespaced))
     }
 
-    fn begin(&self, name: (String, String), resource: &'static Resource, on_change: &Arc<OnChange>) {
+    fn begin(&self, name: (String, String), resource: &'static Resource, listener: &Arc<Listener>) {
         let (store, watch) = self.watches.watch(Kind::partial(resource).metadata_only());
         // Whoever is told of a workload looks for it here.
         self.kinds.lock().insert(name, Some((store.clone(), watch)));
-        let on_change = on_change.clone();
+        let listener = listener.clone();
         store.subscribe(move |event| {
-            let (late, changed) = &*on_change;
+            let (late, changed) = &*listener;
             changed(resource, event, &late.on(event));
         });
     }
