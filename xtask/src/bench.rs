@@ -391,17 +391,20 @@ pub(crate) fn check() -> Result<()> {
     shell::run(optimised()?.args(["bench", "--check"])).map(drop)
 }
 
+/// This program without what it only has to share its crates with the tests: this way it shares some with the product.
+const PLAIN: [&str; 3] = ["-p", "xtask", "--no-default-features"];
+
 /// What has to be built before [`check`] can begin to measure, apart from the programs.
 pub(crate) fn build_command() -> Result<Command> {
     let mut command = product::static_cargo("build", product::LOCAL)?;
-    command.args(["-p", "xtask"]);
+    command.args(PLAIN);
     Ok(command)
 }
 
 /// This program, compiled with optimisation: simulated nodes and load shall take as little as possible of the machine that is measured.
 fn optimised() -> Result<Command> {
     let mut command = product::static_cargo("run", product::LOCAL)?;
-    command.args(["--quiet", "-p", "xtask", "--"]);
+    command.args(PLAIN).args(["--quiet", "--"]);
     Ok(command)
 }
 

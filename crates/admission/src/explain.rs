@@ -4,8 +4,11 @@
 //! - Who asks has to be allowed to `get` the object, which the API server is asked about, and names its UID, which only who has read it knows: the webhook server
 //!   answers everybody who can connect to it.
 //! - For the same reason the answer has reasons, and which objects are written, but not what is written: that is what users wrote.
+//! - A question may carry the object as it is to be; then it is answered what that change would come to ([`proposal`]).
 //! - Who reads the live page asks here, too ([`Inquiry`]): the page has looked whether they may see the object, and the leader looks again.
 //! - Only the replica that leads knows what came of its last writes. Others pass the question on to it, once; when it does not answer they answer themselves and say so.
+
+mod proposal;
 
 use crate::{Context, Request, Settings, Verdict, descriptor::Descriptor, review::User};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -20,6 +23,7 @@ use k8s_openapi::{
 };
 use kruise_api::{
     kind::Kind as _,
+    merge_patch::merge,
     names::{group, object::cert_key},
     registry::{KINDS, KindInfo},
     resource::{Resource, Scope},
@@ -37,7 +41,7 @@ use kube::{
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -180,8 +184,12 @@ struct Question {
     group: Option<String>,
     #[serde(default)]
     name: String,
+    /// Empty when there is no such object, and one is proposed.
     #[serde(default)]
     uid: String,
+    /// The object as it is to be.
+    #[serde(default)]
+    proposed: Option<Box<RawValue>>,
 }
 
 /// Answers a question.
@@ -231,6 +239,12 @@ async fn decide(request: &Request<'_>, context: &Context) -> Result<Verdict, Ref
             Some(Answer::Refused(code, message)) => return Ok(Verdict::refuse(code, message)),
             None => {}
         }
+    }
+    if let Some(proposed) = &question.proposed {
+        let proposal = proposal::answer(explanations, &question, proposed, &target, request, context).await?;
+        let leader = &explanations.explainer.leader;
+        let status = json!({"answeredBy": leader.name(), "leader": leader.leads(), "proposal": proposal});
+        return Ok(answered(status));
     }
     Ok(answered(explanations.answer(&target, &question.name)?))
 }
@@ -296,7 +310,7 @@ async fn allowed(user: &User<'_>, target: &Target, context: &Context) -> Result<
         version: Some(resource.version.to_owned()),
         ..ResourceAttributes::default()
     };
-    let texts = |raw: Option<&serde_json::value::RawValue>| raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let texts = |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
     let spec = SubjectAccessReviewSpec {
         user: Some(user.username.to_string()),
         uid: Some(user.uid.to_string()),
@@ -346,11 +360,14 @@ async fn is_known(question: &Question, target: &Target, context: &Context) -> Re
         Api::namespaced_with(context.client.clone(), namespace, &described)
     };
     let found = within(api.get_metadata_opt(&question.name)).await?;
+    let name = &question.name;
+    if found.is_none() && question.proposed.is_some() && question.uid.is_empty() {
+        return Ok(());
+    }
     let uid = found.and_then(|object| object.metadata.uid);
     if uid.is_some() && uid.as_deref() == Some(&question.uid) {
         return Ok(());
     }
-    let name = &question.name;
     Err((
         404,
         format!("spec.uid: there is no {} {name} with this UID", resource.kind),
@@ -405,9 +422,11 @@ async fn pass_on(
     config.tls_server_name = Some(explanations.host.clone());
     config.connect_timeout = Some(DEADLINE);
     let client = Client::try_from(config)?;
-    review["subResource"] = PASSED_ON.into();
-    review["dryRun"] = true.into();
-    review["resource"] = json!({"group": group::EXPLAIN, "version": group::V1ALPHA1, "resource": PLURAL});
+    let resource = json!({"group": group::EXPLAIN, "version": group::V1ALPHA1, "resource": PLURAL});
+    merge(
+        &mut review,
+        &json!({"subResource": PASSED_ON, "dryRun": true, "resource": resource}),
+    );
     let question = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": review});
     let post = http::Request::post(PATH).header(http::header::CONTENT_TYPE, "application/json");
     let answer: Review = client.request(post.body(question.to_string().into_bytes())?).await?;
@@ -468,6 +487,7 @@ mod tests {
             group: group.map(str::to_owned),
             name: "web".to_owned(),
             uid: String::new(),
+            proposed: None,
         }
     }
 

@@ -246,11 +246,12 @@ fn text_of(namespace: &str, of: &Subject, told: &Preview) -> String {
     text
 }
 
-fn lists(brought: &Brought) -> [(&'static str, &[String]); 6] {
+fn lists(brought: &Brought) -> [(&'static str, &[String]); 7] {
     [
         ("init containers", &brought.init_containers),
         ("containers", &brought.containers),
         ("in the place of the Pod's own", &brought.replaced),
+        ("left out, as a set before it has these names", &brought.left_out),
         ("volumes", &brought.volumes),
         ("pull secrets", &brought.pull_secrets),
         ("annotations", &brought.annotations),
@@ -262,6 +263,7 @@ fn json_of(namespace: &str, of: &Subject, told: &Preview) -> Value {
         json!({
             "sidecarSet": brought.set, "source": brought.source.to_string(),
             "initContainers": brought.init_containers, "containers": brought.containers, "replaced": brought.replaced,
+            "leftOut": brought.left_out,
             "volumes": brought.volumes, "imagePullSecrets": brought.pull_secrets, "annotations": brought.annotations,
         })
     });

@@ -9,6 +9,8 @@
 //! 4. Pods that should have the containers and do not are told of, and evicted where the set asks for it ([`missing`]).
 //! 5. Revisions beyond the history limit are removed.
 //!
+//! 6. It is told when a revision that new Pods are to get is gone, and which Pods have a container of another set in the place of one of this set.
+//!
 //! A Pod whose annotations cannot be read is left alone; the others go on. A set that is being deleted does nothing: Pods keep what they have.
 
 pub mod admit;
@@ -75,6 +77,8 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     plan.status = status::write(&snapshot, &revisions, &missing);
     explain_last(&last(&snapshot), &mut plan);
     explain_unreadable(&snapshot, &mut plan);
+    explain_others(&snapshot, &mut plan);
+    explain_revision(observed, &mut plan);
     plan
 }
 
@@ -136,5 +140,32 @@ fn explain_unreadable(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     }
     if let Some(message) = first {
         plan.because(why::Pods::Unreadable { pods, message });
+    }
+}
+
+/// Names Pods in which containers of the set are those of another one.
+fn explain_others(snapshot: &Snapshot<'_>, plan: &mut Plan) {
+    let names = snapshot.sidecars.iter().map(|sidecar| sidecar.name);
+    let mut pods = PodNames::default();
+    for member in &snapshot.members {
+        if names.clone().any(|name| !member.has_brought(name)) {
+            pods.push(&member.name());
+        }
+    }
+    if !pods.is_empty() {
+        plan.because(why::Pods::SidecarsOfOthers { pods });
+    }
+}
+
+/// Says that new Pods are refused, because the revision that they are to get is gone.
+fn explain_revision(observed: &Observed, plan: &mut Plan) {
+    let set = &*observed.set;
+    let name = set.metadata.name.as_deref().unwrap_or_default();
+    if let Some(named) = select::named_revision(set)
+        && !set.spec.injection_strategy.paused
+        && select::find_revision(name, named, &observed.revisions).is_none()
+    {
+        let revision = named.to_string();
+        plan.because(why::Pods::RevisionGone { revision });
     }
 }

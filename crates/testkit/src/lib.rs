@@ -6,7 +6,7 @@
 //!   [`features`] tells what an older server lacks.
 //! - [`faults`] stands between a program under test and the API server and does what networks and servers do on bad days; [`torture`] says how many
 //!   of many bad days a run has.
-//! - [`storage`] gives claims their volumes.
+//! - [`storage`] gives claims their volumes, and [`watch`] tells what happens to objects.
 //! - [`browser`] shows pages as people see them; [`prometheus`] scrapes metrics as theirs does.
 //! - [`sim`] gives Pods a life on simulated nodes; [`builders`], [`eventually`] and [`namespace`] are for the tests themselves.
 
@@ -39,6 +39,7 @@ pub mod shell;
 pub mod sim;
 pub mod storage;
 pub mod torture;
+pub mod watch;
 
 /// Objects for tests, said in a few words.
 pub use kruise_fixtures as builders;

@@ -128,7 +128,7 @@ async fn token(arena: &Arena) -> Result<String> {
     let made = accounts
         .create_token_request("reader", &params, &TokenRequest::default())
         .await?;
-    Ok(made.status.context("no token")?.token)
+    made.status.and_then(|status| status.token).context("no token")
 }
 
 /// Somebody who has the page open.

@@ -29,6 +29,7 @@ pub(super) fn run(totals: &mut Totals, progress: &Progress) -> Result<()> {
     });
     deny::check(totals, progress)?;
     site::check(totals, progress)?;
+    #[cfg(feature = "manifests")]
     totals.check("generated files", progress, crate::manifests::check_all);
     let helm = kubernetes::helm(progress)?;
     totals.check("helm lint", progress, || {

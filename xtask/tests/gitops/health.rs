@@ -55,7 +55,7 @@ fn given_an_object_that_nobody_has_seen_then_no_check_fails() {
 #[test]
 fn given_our_kinds_then_each_has_a_check_and_recorded_objects_for_all_that_it_says() {
     let all = all();
-    for kind in KINDS.iter() {
+    for kind in KINDS {
         let script =
             fs::read_to_string(check(kind.group, kind.kind)).unwrap_or_else(|error| panic!("{}: {error}", kind.kind));
         let said: BTreeSet<&str> = STATES

@@ -128,6 +128,8 @@ pub mod ephemeral_job {
     pub const FAILED: &str = "JobFailed";
     /// The job cannot run as it is written.
     pub const ERROR: &str = "JobError";
+    /// The API server refuses the containers in a pod.
+    pub const FAILED_CREATE: &str = "FailedCreate";
     /// No pod matches.
     pub const MATCHED_EMPTY: &str = "MatchedEmpty";
 

@@ -14,6 +14,7 @@
 //! | anything else | `Unknown` |
 //!
 //! At the deadline a job that is `Waiting`, `Running` or `Unknown` is `Failed`. A condition is written once and changes only when it says something else.
+//! `FailedCreate` is there while a Pod refuses the containers; it says why and goes when none does.
 
 use jiff::Timestamp;
 use kruise_api::ephemeraljob::{EphemeralJobPhase, EphemeralJobStatus};
@@ -21,7 +22,7 @@ use kruise_api::names::condition::ephemeral_job as condition;
 
 use super::Observed;
 use super::counts::Counts;
-use crate::plan::Plan;
+use crate::plan::{Phase, Plan, Target};
 use crate::shared::conditions::{of_job, to_second};
 use crate::shared::{status, time_to_live};
 
@@ -58,6 +59,7 @@ impl<'a> Progress<'a> {
         new.waiting = counts.waiting;
         new.failed = counts.failed();
         self.new.phase = self.phase(counts);
+        self.tell_refusals(counts);
         if counts.failed() > 0 {
             let message = format!("containers failed in {} pods", counts.failed());
             self.tell(condition::FAILED, condition::CREATE_FAILED, &message);
@@ -71,6 +73,19 @@ impl<'a> Progress<'a> {
             let (namespace, name) = (text(&meta.namespace), text(&meta.name));
             let message = format!("Job {namespace}/{name} was active longer than specified deadline");
             self.tell(condition::FAILED, condition::DEADLINE_EXCEEDED, &message);
+        }
+    }
+
+    /// A Pod that refused the containers is left alone for longer and longer, and is not tried in every round.
+    fn tell_refusals(&mut self, counts: &Counts<'_>) {
+        let last = &self.observed.last;
+        let mut candidates = counts.candidates.iter();
+        if !candidates.any(|pod| last.back_offs.contains_key(&Target::of(*pod))) {
+            let conditions = &mut self.new.conditions;
+            conditions.retain(|known| known.type_ != condition::FAILED_CREATE);
+        } else if let Some(failure) = last.first(Phase::Scale) {
+            let message = failure.message.clone();
+            self.tell(condition::FAILED_CREATE, condition::FAILED_CREATE, &message);
         }
     }
 

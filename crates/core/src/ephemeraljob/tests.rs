@@ -478,6 +478,23 @@ fn given_a_pod_that_refuses_then_it_is_left_alone_and_others_have_their_turn() {
     world.set("p1", &ended(0));
     world.run();
     assert_eq!(world.brief(), "Unknown 2 0 1 0 0");
+    let refusal = |world: &World| {
+        let job = world.job();
+        let conditions = job["status"]["conditions"].as_array().unwrap().iter();
+        let mut refusals = conditions.filter(|known| known["type"] == "FailedCreate");
+        refusals
+            .next()
+            .map(|refusal| refusal["message"].as_str().unwrap().to_owned())
+    };
+    assert!(refusal(&world).is_some_and(|message| !message.is_empty()));
+    assert!(
+        world.round_of(usize::MAX).is_idle(),
+        "it stays while the pod is left alone"
+    );
+    world.cluster.refuses = None;
+    world.cluster.pass(2);
+    world.run();
+    assert_eq!((world.injected().len(), refusal(&world)), (2, None));
 }
 
 #[test]

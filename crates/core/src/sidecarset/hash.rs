@@ -130,6 +130,14 @@ mod tests {
                 r#"{"containers":[{"name":"a","image":"b:1","resources":{},"upgradeStrategy":{},"shareVolumePolicy":{}}]}"#,
                 "wcb2v7ffb8zvd487d2w84vvbc8c9ww4x9b45wdx2fbb7v47xd5zxw6xddd7xbz9w",
             ),
+            (
+                r#"{"containers":[{"name":"log","image":"busybox:1.36","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent","podInjectPolicy":"BeforeAppContainer","upgradeStrategy":{"upgradeType":"ColdUpgrade"},"shareVolumePolicy":{"type":"disabled"}}]}"#,
+                "bzv6592862b6w846cw4xx5w9647xz74dxc6d24fw7b6bcx554fxd2z4z4vbd8ff4",
+            ),
+            (
+                r#"{"containers":[{"name":"log","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent","podInjectPolicy":"BeforeAppContainer","upgradeStrategy":{"upgradeType":"ColdUpgrade"},"shareVolumePolicy":{"type":"disabled"}}]}"#,
+                "4424wfff8b57d47vb7684zc4bb5478vxwwdcz7dd2xdwbf4d4446424d4w29cwd5",
+            ),
         ] {
             assert_eq!(hash(document), expected, "{document}");
         }

@@ -12,7 +12,7 @@
 //! R and S are versions of the set at those times. Sidecars read them from annotations of their Pod and hand over to each other.
 //!
 //! - The new image goes to the one that is empty. If none is, because an earlier update did not end, it goes beside the one that runs well; so the one that does not is
-//!   replaced, and the other goes on working.
+//!   replaced, and the other goes on working. Where that one has the image already, because an update was taken back, it works from now on, and what was begun is reset.
 //! - The spare is reset when all other containers of the set run what they should, and the Pod is ready, or all its containers but the spare ones are.
 //!   That is not limited by anything but a pause, and by the budgets of the Pods: it is an update like any other.
 
@@ -86,6 +86,7 @@ impl Pair<'_> {
         let next = self.next(member, sidecar);
         let other = self.other(next);
         if member.image(other) == image {
+            working.insert(sidecar.to_owned(), other.to_owned());
             return None;
         }
         let version = snapshot.set.metadata.resource_version.clone().unwrap_or_default();
@@ -152,6 +153,7 @@ fn reset_one(snapshot: &Snapshot<'_>, member: &Member<'_>) -> Option<PodChange> 
         snapshot
             .sidecars
             .iter()
+            .filter(|sidecar| member.has_brought(sidecar.name))
             .filter_map(|sidecar| Some((sidecar.name, sidecar.pair.as_ref()?)))
     };
     let due: Vec<(&str, &Pair<'_>)> = pairs()

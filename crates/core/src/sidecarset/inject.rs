@@ -4,7 +4,7 @@
 //! 2. Init containers of all sets by name, then containers in the order of the sets; with gate `EnableSortSidecarContainerByName` these by name, too. How one is
 //!    made is in [`container`], how its resources are reckoned in [`resources`].
 //! 3. One that has the name of a container of the Pod takes its place. Of the others those go in front that say so, the rest to the end. Of two sidecars of
-//!    one name the first counts: two containers of a name would be refused.
+//!    one name the first counts ([`brought`]): two containers of a name would be refused.
 //! 4. Volumes that the sidecars mount. A volume of the Pod wins over one of the same name, and what nobody mounts is left out.
 //! 5. Pull secrets that the Pod does not have.
 //! 6. What was injected by whom, in annotations ([`record`]).
@@ -20,6 +20,7 @@ pub mod resources;
 use super::hash::{Hashes, is_native_sidecar};
 use crate::shared::tree::{Object, child_or_new};
 use jiff::Timestamp;
+use kruise_api::names::pattern;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::sidecarset::container::{PodInjectPolicy, SidecarContainer, UpgradeType};
 use kruise_api::sidecarset::v1beta1::{SidecarSet, SidecarSetSpec};
@@ -110,11 +111,77 @@ impl<'a> Injection<'a> {
 
 /// Names of the containers that live as long as the Pod, as they are declared; sorted.
 pub fn lasting(spec: &SidecarSetSpec) -> Vec<String> {
-    let native = spec.init_containers.iter().filter(|each| is_native(each));
-    let all = native.chain(&spec.containers);
-    let mut names: Vec<String> = all.map(|each| each.name().to_owned()).collect();
+    lasting_of(&declared(spec))
+}
+
+fn lasting_of(containers: &[Declared<'_>]) -> Vec<String> {
+    let lasting = containers.iter().filter(|each| each.lasts());
+    let mut names: Vec<String> = lasting.map(|each| each.container.name().to_owned()).collect();
     names.sort();
     names
+}
+
+/// A container as a set declares it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Declared<'a> {
+    container: &'a SidecarContainer,
+    is_init: bool,
+}
+
+impl<'a> Declared<'a> {
+    /// It runs as long as the Pod.
+    fn lasts(self) -> bool {
+        !self.is_init || is_native(self.container)
+    }
+
+    /// There are two of it in Pods, which take turns.
+    fn is_twice(self) -> bool {
+        is_hot(self.container) && self.lasts()
+    }
+
+    /// The names that it has in Pods.
+    fn names(self) -> Vec<Cow<'a, str>> {
+        let name = self.container.name();
+        if self.is_twice() {
+            pattern::hot_upgrade_containers(name).map(Cow::Owned).to_vec()
+        } else {
+            vec![Cow::Borrowed(name)]
+        }
+    }
+}
+
+fn declared(spec: &SidecarSetSpec) -> Vec<Declared<'_>> {
+    let init = spec.init_containers.iter();
+    let init = init.map(|container| Declared {
+        container,
+        is_init: true,
+    });
+    let others = spec.containers.iter().map(|container| Declared {
+        container,
+        is_init: false,
+    });
+    init.chain(others).collect()
+}
+
+/// The containers that each set brings: all that it declares, but for those whose name one has that comes before. Sets with the same names are not allowed beside each
+/// other, but can come to meet when labels of Pods or namespaces change.
+pub(super) fn brought<'a>(sets: &'a [Injection<'_>]) -> Vec<Vec<Declared<'a>>> {
+    let mut taken: BTreeSet<Cow<'_, str>> = BTreeSet::new();
+    let mut is_new = |each: &Declared<'a>| {
+        let names = each.names();
+        let is_new = names.iter().all(|name| !taken.contains(name));
+        if is_new {
+            taken.extend(names);
+        }
+        is_new
+    };
+    let of_sets = sets.iter().map(|set| declared(&set.spec));
+    of_sets
+        .map(|mut declared| {
+            declared.retain(&mut is_new);
+            declared
+        })
+        .collect()
 }
 
 /// Whether an init container runs beside the others until the Pod ends.
@@ -126,6 +193,14 @@ pub fn is_native(init_container: &SidecarContainer) -> bool {
 /// Whether two containers take turns for this one.
 pub fn is_hot(declared: &SidecarContainer) -> bool {
     declared.policy.upgrade_strategy.upgrade_type == UpgradeType::HotUpgrade
+}
+
+/// The names that containers would have which a set declares and does not bring.
+pub(super) fn left_out(set: &Injection<'_>, brought: &[Declared<'_>]) -> Vec<String> {
+    let is_brought =
+        |each: &Declared<'_>| (brought.iter()).any(|brought| std::ptr::eq(brought.container, each.container));
+    let left_out = declared(&set.spec).into_iter().filter(|each| !is_brought(each));
+    left_out.flat_map(Declared::names).map(Cow::into_owned).collect()
 }
 
 /// How Pods are injected.
@@ -144,11 +219,12 @@ pub fn inject(pod: &mut Value, sets: &[Injection<'_>], rules: Rules) -> Result<(
     for set in sets {
         metadata::patch(pod, set.name, &set.spec.patch_pod_metadata)?;
     }
-    let made = Made::of(pod, sets, rules)?;
+    let brought = brought(sets);
+    let made = Made::of(pod, sets, &brought, rules)?;
     if made.init_containers.is_empty() && made.containers.is_empty() {
         return Ok(());
     }
-    record::write(pod, sets, &made.hot, rules.now)?;
+    record::write(pod, sets, &brought, rules.now)?;
     let Some(spec) = pod.as_object_mut().and_then(|pod| child_or_new(pod, "spec")) else {
         return Ok(());
     };
@@ -172,32 +248,32 @@ struct Made {
     init_containers: Vec<Sidecar>,
     containers: Vec<Sidecar>,
     volumes: Vec<Value>,
-    /// Declared names of containers of which there are two.
-    hot: Vec<String>,
 }
 
 impl Made {
-    fn of(pod: &Value, sets: &[Injection<'_>], rules: Rules) -> Result<Self, InjectError> {
+    fn of(
+        pod: &Value,
+        sets: &[Injection<'_>],
+        brought: &[Vec<Declared<'_>>],
+        rules: Rules,
+    ) -> Result<Self, InjectError> {
         let sources = container::Sources::of(pod, sets);
         let mut made = Self::default();
-        for set in sets {
+        for (set, brought) in sets.iter().zip(brought) {
             let mut mounted = BTreeSet::new();
-            for (list, declared, is_init) in [
-                (&mut made.init_containers, &set.spec.init_containers, true),
-                (&mut made.containers, &set.spec.containers, false),
-            ] {
-                for declared in declared {
-                    mounted.extend(container::own_volumes(&declared.container));
-                    let goes_in_front = declared.policy.pod_inject_policy == PodInjectPolicy::BeforeAppContainer;
-                    let containers = container::make(set.name, declared, is_init, &sources)?;
-                    if containers.len() > 1 {
-                        made.hot.push(declared.name().to_owned());
-                    }
-                    list.extend(containers.into_iter().map(|container| Sidecar {
-                        goes_in_front,
-                        container,
-                    }));
-                }
+            for declared in brought {
+                mounted.extend(container::own_volumes(&declared.container.container));
+                let goes_in_front = declared.container.policy.pod_inject_policy == PodInjectPolicy::BeforeAppContainer;
+                let list = if declared.is_init {
+                    &mut made.init_containers
+                } else {
+                    &mut made.containers
+                };
+                let containers = container::make(set.name, *declared, &sources)?;
+                list.extend(containers.into_iter().map(|container| Sidecar {
+                    goes_in_front,
+                    container,
+                }));
             }
             if !mounted.is_empty() && !set.spec.volumes.is_empty() {
                 let Value::Array(volumes) = set.spec.volumes.value() else {
@@ -246,18 +322,13 @@ fn merge(spec: &mut Object, field: &str, sidecars: Vec<Sidecar>) {
         .enumerate()
         .map(|(position, container)| (name_of(container).to_owned(), position))
         .collect();
-    let mut seen = BTreeSet::new();
     let (mut front, mut back) = (Vec::new(), Vec::new());
     for Sidecar {
         goes_in_front,
         container,
     } in sidecars
     {
-        let name = container_name(&container);
-        if !seen.insert(name.to_owned()) {
-            continue;
-        }
-        let place = positions.get(name).copied();
+        let place = positions.get(container_name(&container)).copied();
         let container = Value::Object(container);
         if let Some(place) = place.and_then(|place| list.get_mut(place)) {
             *place = container;

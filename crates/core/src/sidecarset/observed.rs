@@ -25,7 +25,7 @@ pub struct Observed {
     pub namespaces: BTreeMap<String, Arc<Namespace>>,
     /// Namespace of the manager, where revisions are kept.
     pub system: String,
-    /// Revisions that say they are the set's, and those that are named like its own.
+    /// Revisions that say they are the set's, those that are named like its own, and the one that its injection names.
     pub revisions: Vec<Arc<ControllerRevision>>,
     /// All annotations of Pods that are to be updated, where the set [looks at them](super::annotations_to_read).
     pub annotations: BTreeMap<PodVersion, BTreeMap<String, String>>,

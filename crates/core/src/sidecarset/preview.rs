@@ -6,7 +6,7 @@
 //! - Where chance decides which revision a Pod gets, that is said, and the Pod shown is the one with the spec of the set.
 
 use super::inject::container::is_injected;
-use super::inject::{InjectError, Injection, Rules, inject, name_of};
+use super::inject::{self, InjectError, Injection, Rules, name_of};
 use super::select::{self, NotApplied};
 use crate::shared::tree::Object;
 use jiff::Timestamp;
@@ -58,6 +58,8 @@ pub struct Brought {
     pub containers: Vec<String>,
     /// Containers of the Pod that are replaced, as they have the name of a sidecar.
     pub replaced: Vec<String>,
+    /// Containers that it does not bring, as a set before it has one of the same name.
+    pub left_out: Vec<String>,
     pub volumes: Vec<String>,
     pub pull_secrets: Vec<String>,
     /// Keys of annotations, without those about the injection itself.
@@ -112,9 +114,12 @@ pub fn preview(pod: &Value, known: Known<'_>) -> Preview {
         sort_containers: known.sort_containers,
     };
     let mut made = pod.clone();
-    let outcome = outcome.and_then(|()| inject(&mut made, &injections, rules));
-    let brought = (applied.into_iter().zip(&injections))
-        .map(|((set, source), injection)| brought(&pod, set, source, injection, rules))
+    let outcome = outcome.and_then(|()| inject::inject(&mut made, &injections, rules));
+    let brought = (applied.into_iter().zip(&injections).zip(inject::brought(&injections)))
+        .map(|(((set, source), injection), brings)| {
+            let all = brought(&pod, set, source, injection, rules);
+            without(all, inject::left_out(injection, &brings))
+        })
         .collect();
     Preview {
         applied: brought,
@@ -191,7 +196,7 @@ fn injection<'a>(set: &'a SidecarSet, pod: &Value, known: Known<'a>) -> Result<(
 /// What a set brings by itself; others may bring the same.
 fn brought(pod: &Value, set: String, source: Source, injection: &Injection<'_>, rules: Rules) -> Brought {
     let mut alone = pod.clone();
-    if inject(&mut alone, std::slice::from_ref(injection), rules).is_err() {
+    if inject::inject(&mut alone, std::slice::from_ref(injection), rules).is_err() {
         return Brought {
             set,
             source,
@@ -225,6 +230,7 @@ fn brought(pod: &Value, set: String, source: Source, injection: &Injection<'_>, 
     let changed = annotations.filter(|(key, value)| !is_record(key) && text(pod, "annotations", key) != value.as_str());
     Brought {
         replaced: both.filter(|name| own.contains(*name)).cloned().collect(),
+        left_out: Vec::new(),
         volumes: new("volumes"),
         pull_secrets: new("imagePullSecrets"),
         annotations: changed.map(|(key, _)| key.clone()).collect(),
@@ -233,6 +239,18 @@ fn brought(pod: &Value, set: String, source: Source, injection: &Injection<'_>, 
         init_containers,
         containers,
     }
+}
+
+/// What a set would bring by itself, without what others bring before it.
+fn without(mut brought: Brought, left_out: Vec<String>) -> Brought {
+    for names in [
+        &mut brought.init_containers,
+        &mut brought.containers,
+        &mut brought.replaced,
+    ] {
+        names.retain(|name| !left_out.contains(name));
+    }
+    Brought { left_out, ..brought }
 }
 
 /// Takes out what sets put into a Pod, and what makes it one that runs.

@@ -6,6 +6,8 @@
 //! - *Updated*: the Pod says that it is at the hash of the set. Nothing else counts; an image that somebody changed by hand is not noticed.
 //! - *Consistent*: its containers run what its spec names ([`is_consistent`]).
 //! - *Ready*: it runs and is ready, and of each pair that is updated hot the spare has the empty image again.
+//!
+//! A container of the set *is another's* when the record of the Pod does not have it among those that the set brought: one of its name was there before. It is not touched.
 
 use std::collections::BTreeMap;
 
@@ -91,6 +93,13 @@ impl Member<'_> {
     /// `namespace/name`.
     pub(super) fn name(&self) -> String {
         full_name(self.pod)
+    }
+
+    /// Whether the set put a container in, by its declared name. The oldest records do not say which, and are taken to mean all.
+    pub(super) fn has_brought(&self, sidecar: &str) -> bool {
+        let record = self.record.as_ref().ok().and_then(Option::as_ref);
+        let brought = record.and_then(|record| record.sidecar_list.as_ref());
+        brought.is_none_or(|brought| brought.iter().any(|name| name == sidecar))
     }
 
     /// Whether these containers run what the spec names.
@@ -200,6 +209,7 @@ impl<'a> Snapshot<'a> {
             && self
                 .sidecars
                 .iter()
+                .filter(|sidecar| member.has_brought(sidecar.name))
                 .all(|sidecar| sidecar.pair.as_ref().is_none_or(|pair| is_reset(pair, sidecar.name)));
         Some(member)
     }

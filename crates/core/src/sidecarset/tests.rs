@@ -304,6 +304,57 @@ fn given_pods_that_are_not_managed_then_they_do_not_count() {
 }
 
 #[test]
+fn given_a_container_of_another_set_in_the_place_of_ours_then_it_is_left_alone_and_people_are_told() {
+    let mut world = World::new(&[container("log", "log:1"), container("own", "own:1")], &json!({}));
+    world.pod("p0");
+    world.cluster.edit(Pod::RESOURCE, "p0", |pod| {
+        pod["spec"]["containers"][1]["image"] = json!("another:1");
+        for key in ["kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"] {
+            let text = pod["metadata"]["annotations"][key].as_str().unwrap();
+            let mut records: Value = serde_json::from_str(text).unwrap();
+            records["log"]["sidecarList"] = json!(["own"]);
+            pod["metadata"]["annotations"][key] = json!(records.to_string());
+        }
+    });
+    world.settle();
+    world.edit_spec(&json!({"containers": [container("log", "log:2"), container("own", "own:2")]}));
+    world.settle();
+    assert_eq!(
+        (world.images("log"), world.images("own")),
+        (vec!["another:1".to_owned()], vec!["own:2".to_owned()])
+    );
+    assert_eq!(world.status("updatedReadyPods"), 1);
+    let records: Value = serde_json::from_str(&world.annotation("p0", "kruise.io/sidecarset-hash")).unwrap();
+    assert_eq!(records["log"]["sidecarList"], json!(["own"]));
+    let told = json!(super::plan(&world.observe(), &world.env())).to_string();
+    assert!(told.contains("sidecarsOfOthers") && told.contains("ns/p0"), "{told}");
+}
+
+#[test]
+fn given_a_named_revision_that_is_gone_then_people_are_told_until_it_is_there() {
+    let mut world = world(1, &json!({}));
+    let tells = |world: &World| {
+        json!(super::plan(&world.observe(), &world.env()))
+            .to_string()
+            .contains("revisionGone")
+    };
+    let latest = world.status("latestRevision");
+    for (named, gone) in [
+        (json!({"revisionName": latest}), false),
+        (json!({"revisionName": "log-none"}), true),
+        (json!({"revisionName": null, "customVersion": "v1"}), true),
+    ] {
+        world.edit_spec(&json!({"injectionStrategy": {"revision": named}}));
+        assert_eq!(tells(&world), gone, "{named}");
+    }
+    world.edit_spec(&json!({"injectionStrategy": {"paused": true}}));
+    assert!(!tells(&world), "nobody is refused while injection is paused");
+    world.edit_spec(&json!({"injectionStrategy": {"paused": false}, "customVersion": "v1"}));
+    world.settle();
+    assert!(!tells(&world));
+}
+
+#[test]
 fn given_a_write_that_is_refused_then_the_pod_is_left_alone_for_a_while() {
     let mut world = world(3, &json!({"maxUnavailable": 1}));
     world.image("log:2");

@@ -11,6 +11,7 @@
 //!    it does not hold up Pods of other budgets.
 //!
 //! Only images are changed, with the record of what ran before; annotations that the set patches come along. A Pod that was changed meanwhile is looked at again.
+//! A container that another set brought under the same name keeps its image.
 
 use kruise_api::gates::Gate;
 use kruise_api::names::{annotation, event};
@@ -238,7 +239,11 @@ fn change(snapshot: &Snapshot<'_>, member: &Member<'_>, latest: &str) -> Result<
     let mut states = records::update_states(member.pod)?;
     let now = to_the_second(snapshot.env.now);
     let mut replaced = Vec::new();
-    for sidecar in &snapshot.sidecars {
+    for sidecar in snapshot
+        .sidecars
+        .iter()
+        .filter(|sidecar| member.has_brought(sidecar.name))
+    {
         let wanted = (sidecar.name, sidecar.image);
         if let Some(pair) = &sidecar.pair {
             replaced.extend(pair.update(snapshot, member, wanted, &mut working, &mut change));
@@ -261,13 +266,15 @@ fn change(snapshot: &Snapshot<'_>, member: &Member<'_>, latest: &str) -> Result<
     }
     change.set_annotation(annotation::SIDECAR_SET_IN_PLACE_STATE, records::written(&states));
     let mut records = Records::read(member.pod, annotation::SIDECAR_SET_HASH)?;
+    let mut brought = lasting(&snapshot.set.spec);
+    brought.retain(|name| member.has_brought(name));
     records.by_set.insert(
         snapshot.name.to_owned(),
         Record {
             update_timestamp: Some(now),
             hash: snapshot.hashes.hash.clone(),
             sidecar_set_name: snapshot.name.to_owned(),
-            sidecar_list: Some(lasting(&snapshot.set.spec)),
+            sidecar_list: Some(brought),
             controller_revision: latest.to_owned(),
         },
     );

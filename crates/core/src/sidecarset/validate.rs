@@ -5,7 +5,7 @@
 //! - Containers and volumes together make a Pod that Kubernetes takes; the API server judges that ([`template`]). The rest of a container is in [`containers`], how
 //!   Pods are updated in [`strategy`], annotations in [`metadata`].
 //! - A revision for new Pods is named, and exists.
-//! - A canary has another set as its base, which is no canary itself. It keeps that base, and is not rolled out.
+//! - A canary has another set as its base, which is no canary itself. It keeps that base, and is not rolled out. A set that is there does not become one.
 //! - A container cannot be added or renamed, and how it is upgraded cannot be changed; a new set can.
 //! - Sets that can apply to the same Pod do not contradict each other ([`conflicts`]). That is looked at when nothing else is wrong.
 
@@ -88,7 +88,8 @@ fn validate_name(name: &str, errors: &mut FieldErrors) {
         errors.push(FieldError::invalid(&at, name, detail));
     }
     if name.len() > LONGEST_NAME {
-        errors.push(FieldError::too_long(&at, LONGEST_NAME));
+        let detail = format!("must be no more than {LONGEST_NAME} characters");
+        errors.push(FieldError::invalid(&at, name, &detail));
     }
 }
 
@@ -102,7 +103,7 @@ fn validate_selector(given: &LabelSelector, at: &Path) -> Vec<FieldError> {
             errors.push(FieldError::invalid(
                 at,
                 shown(),
-                "empty selector is not valid for sidecarset",
+                "empty selector is not valid for sidecarset.",
             ));
         }
     }
@@ -176,23 +177,30 @@ fn validate_canary(new: &SidecarSet, old: Option<&SidecarSet>, found: &Lookups, 
             "a canary has to have the type NotUpdate",
         ));
     }
-    if old.and_then(select::canary_of).is_some_and(|before| before != base) {
-        errors.push(FieldError::forbidden(&at, "the base of a canary cannot be changed"));
+    if old.is_some_and(|old| named_base(old) != Some(base)) {
+        let detail = format!("annotations[{}] is immutable", annotation::SIDECAR_SET_BASE);
+        errors.push(FieldError::invalid(&at, base, &detail));
     }
     if base == new.name() {
-        errors.push(FieldError::invalid(&at, base, "a set cannot be its own canary"));
+        errors.push(FieldError::invalid(&at, base, "base sidecarSet cannot be itself"));
         return;
     }
     match all_sets(found) {
         Ok(sets) => match sets.iter().find(|set| set.name() == base) {
             None => errors.push(FieldError::not_found(&at, base)),
             Some(base_set) if select::canary_of(base_set).is_some() => {
-                errors.push(FieldError::invalid(&at, base, "it is a canary itself"));
+                errors.push(FieldError::invalid(&at, base, "base sidecarSet cannot be canary"));
             }
             Some(_) => {}
         },
         Err(reason) => errors.push(FieldError::internal(&at, &reason)),
     }
+}
+
+/// The base that a set names, whether or not it is a canary.
+fn named_base(set: &SidecarSet) -> Option<&str> {
+    let base = set.metadata.annotations.as_ref()?.get(annotation::SIDECAR_SET_BASE);
+    base.map(String::as_str)
 }
 
 fn validate_change(new: &SidecarSet, old: &SidecarSet, errors: &mut FieldErrors) {
@@ -214,7 +222,8 @@ fn validate_change(new: &SidecarSet, old: &SidecarSet, errors: &mut FieldErrors)
         );
         if !was.is_unset() && was != is {
             let at = at.child("upgradeStrategy").child("upgradeType");
-            errors.push(FieldError::invalid(&at, is.as_str(), "upgradeType is immutable"));
+            let detail = format!("container {} upgradeType is immutable", container.name());
+            errors.push(FieldError::invalid(&at, is.as_str(), &detail));
         }
     }
 }

@@ -93,8 +93,14 @@ impl World {
                 containers.push(json!({"name": name, "image": declared["image"]}));
             }
         }
+        let brought: Vec<Value> = set["spec"]["containers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|each| each["name"].clone())
+            .collect();
         let record =
-            |hash: &Value| json!({"log": {"hash": hash, "sidecarSetName": "log", "sidecarList": ["log"]}}).to_string();
+            |hash: &Value| json!({"log": {"hash": hash, "sidecarSetName": "log", "sidecarList": brought}}).to_string();
         own["kruise.io/sidecarset-hash"] = json!(record(&annotations["kruise.io/sidecarset-hash"]));
         own["kruise.io/sidecarset-hash-without-image"] =
             json!(record(&annotations["kruise.io/sidecarset-hash-without-image"]));

@@ -1,18 +1,21 @@
 //! Verdicts: the same are allowed and refused, for the same reasons.
 
-use kruise_core::admission::Admit as _;
+use kruise_core::admission::{Admit as _, Lookups};
 use kruise_core::{advancedcronjob, broadcastjob, ephemeraljob};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{env, refusal};
+use super::{env, refusal};
 
 /// One recorded request.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
     name: String,
     version: String,
+    /// The same was recorded of the same object in v1alpha1.
+    #[serde(default)]
+    both_versions: bool,
     object: Value,
     old: Option<Value>,
     says: Option<String>,
@@ -51,8 +54,30 @@ fn essence(says: &str) -> (String, String) {
 /// Recorded requests that are judged otherwise on purpose; `docs/differences.md` has them.
 const DIFFERENT: [&str; 1] = ["restart-policy-absent"];
 
+impl Case {
+    fn in_v1alpha1(&self) -> Self {
+        let older = |object: &Value| {
+            let mut object = object.clone();
+            object["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+            object
+        };
+        Self {
+            version: "v1alpha1".to_owned(),
+            object: older(&self.object),
+            old: self.old.as_ref().map(older),
+            ..self.clone()
+        }
+    }
+}
+
 fn compare(text: &str, judge: fn(&Case) -> Option<String>) -> usize {
-    let cases: Vec<Case> = serde_json::from_str(text).unwrap();
+    let mut cases: Vec<Case> = serde_json::from_str(text).unwrap();
+    let twins: Vec<Case> = cases
+        .iter()
+        .filter(|case| case.both_versions)
+        .map(Case::in_v1alpha1)
+        .collect();
+    cases.extend(twins);
     for case in &cases {
         let at = format!("{} {}", case.version, case.name);
         let ours = judge(case);
@@ -83,7 +108,7 @@ fn given_what_users_sent_then_the_same_is_refused_for_the_same_reason() {
         let env = env(&case.version, case.old.is_some());
         refusal::<broadcastjob::Submitted>(&case.object, case.old.as_ref(), &env)
     });
-    assert_eq!(compared, 68);
+    assert_eq!(compared, 89);
 }
 
 #[test]
@@ -93,7 +118,7 @@ fn given_schedules_that_users_sent_then_the_same_is_refused_for_the_same_reason(
         let env = env(&case.version, case.old.is_some());
         refusal::<advancedcronjob::Submitted>(&case.object, case.old.as_ref(), &env)
     });
-    assert_eq!(compared, 100);
+    assert_eq!(compared, 147);
 }
 
 #[test]
@@ -113,7 +138,7 @@ fn given_names_and_schedules_that_lead_nowhere_then_users_are_warned() {
         let spec = json!({"schedule": schedule, "template": template});
         let object = json!({"metadata": {"name": name}, "spec": spec}).to_string();
         let read = advancedcronjob::Submitted::read(object.as_bytes(), env.version).unwrap();
-        read.warnings(&env).join(", ")
+        read.warnings(&env, &Lookups::default()).join(", ")
     };
     let job = json!({"jobTemplate": {"spec": {}}});
     let (fits, long) = ("t".repeat(52), "t".repeat(53));

@@ -32,6 +32,52 @@ struct Case {
     kubernetes: bool,
     /// A merge patch.
     change: Value,
+    /// Why it was refused, and the field that we tell it of.
+    says: Option<String>,
+    at: Option<String>,
+}
+
+/// What we say in other words than the original, which begins with these; `docs/differences.md` has them.
+const OTHER_WORDS: [(&str, &str); 10] = [
+    ("The initContainer in-place upgrade is not", "type has to be NotUpdate"),
+    (
+        "unsupported pod inject policy",
+        "supported values: \"BeforeAppContainer\"",
+    ),
+    ("unsupported share volume policy", "supported values: \"enabled\""),
+    (
+        "error converting fieldPath: field label",
+        "only metadata.labels['<key>'] and",
+    ),
+    (
+        "error converting fieldPath: unsupported pod",
+        "supported values: \"v1\"",
+    ),
+    ("Cannot find specific ControllerRevision", "Not found"),
+    ("patch annotation[g2] already exist", "Duplicate value"),
+    ("fetch base sidecarSet[g2-nope] failed", "Not found"),
+    (
+        "RollingUpdate is not supported for canary",
+        "a canary has to have the type NotUpdate",
+    ),
+    ("invalid expression: ", "invalid expression: "),
+];
+
+impl Case {
+    /// What is missing in our reason.
+    fn unlike(&self, message: &str) -> Option<String> {
+        let says = self.says.as_deref()?;
+        let is_added = says.starts_with("container ") && says.ends_with(" is not found");
+        let mut other = OTHER_WORDS.iter().filter(|(begin, _)| says.starts_with(begin));
+        let words = match other.next() {
+            Some((_, ours)) => *ours,
+            None if is_added => "containers cannot be added or renamed",
+            None => says,
+        };
+        let at = format!("{}: ", self.at.as_deref().unwrap_or_default());
+        let is_alike = message.trim_start_matches('[').starts_with(&at) && message.contains(words);
+        (!is_alike).then(|| format!("{message}\nis not: {at}{words}"))
+    }
 }
 
 /// Where we do it right, with what the original does.
@@ -156,8 +202,13 @@ fn given_every_recorded_request_then_the_verdict_is_the_same() {
                 "{} {}: {:?}",
                 case.version,
                 case.name,
-                verdict.err().map(|error| error.message)
+                verdict.as_ref().err().map(|error| &error.message)
             ));
+        }
+        if let Err(refusal) = &verdict
+            && let Some(unlike) = case.unlike(&refusal.message)
+        {
+            wrong.push(format!("{} {}: {unlike}", case.version, case.name));
         }
         if case.kubernetes && new.templates(None).is_empty() {
             wrong.push(format!(

@@ -9,6 +9,7 @@
 mod annotations;
 mod maybe_missing;
 
+use super::pods::has_changed;
 use crate::{
     platform::{PODS_BY_NAMESPACE, PODS_BY_SIDECAR_SET, Platform, SETS_BY_BASE},
     reconcile::{Enqueue, Observer, Watches},
@@ -27,7 +28,7 @@ use kruise_core::{
         missing::lacks,
         patch_metadata::looks_at_annotations,
         records::injected,
-        select::{self, looks_at_namespace_labels, pinned_namespaces},
+        select::{self, NamedRevision, looks_at_namespace_labels, pinned_namespaces},
     },
 };
 use kruise_runtime::{
@@ -132,9 +133,15 @@ impl Observer for SidecarSets {
             .filter_map(|name| Some((name.to_owned(), self.namespaces.get("", name)?)))
             .collect();
         let is_here = |revision: &ControllerRevision| *revision.metadata.namespace == *self.system;
+        let mut revisions = self.revisions.select(&REVISIONS_BY_SIDECAR_SET, &key.name, is_here);
+        if let Some(NamedRevision::Name(name)) = select::named_revision(&set)
+            && !revisions.iter().any(|known| known.name() == name)
+        {
+            revisions.extend(self.revisions.get(&self.system, name));
+        }
         let observed = Observed {
             canaries: self.sets.by(&SETS_BY_BASE, &key.name),
-            revisions: self.revisions.select(&REVISIONS_BY_SIDECAR_SET, &key.name, is_here),
+            revisions,
             annotations: self.annotations.of(&key.name),
             system: self.system.clone(),
             maybe_missing,
@@ -143,7 +150,7 @@ impl Observer for SidecarSets {
             last,
             set,
         };
-        self.tell(&key.name, count_missing(&observed));
+        self.publish_missing(&key.name, count_missing(&observed));
         Some(observed)
     }
 
@@ -271,20 +278,10 @@ impl SidecarSets {
         };
     }
 
-    fn tell(&self, set: &str, missing: usize) {
+    fn publish_missing(&self, set: &str, missing: usize) {
         let count = i64::try_from(missing).unwrap_or(i64::MAX);
         self.without_sidecars.with_label_values(&[set]).set(count);
     }
-}
-
-/// Whether something that we read of a Pod has changed.
-fn has_changed(event: &Event<'_, Pod>) -> bool {
-    let Some((old, new)) = event.old.zip(event.new) else {
-        return true;
-    };
-    let mut before = old.metadata.clone();
-    before.resource_version = new.metadata.resource_version;
-    before != new.metadata || old.spec != new.spec || old.status != new.status
 }
 
 #[cfg(test)]

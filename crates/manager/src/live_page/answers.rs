@@ -12,7 +12,7 @@
 use super::{
     access::{Access, Reader, Refusal, Right},
     frames::encode,
-    hub::{Hub, MOST_READERS, Name, Topic},
+    hub::{Hub, MOST_READERS, SourceObject, Topic},
     reasons::Asked,
     site,
     sources::{Subject, Table},
@@ -127,11 +127,11 @@ impl Answers {
     }
 
     /// The workload that is meant.
-    fn find(&self, which: &Which) -> Result<(Name, Subject), NoAnswer> {
+    fn find(&self, which: &Which) -> Result<(SourceObject, Subject), NoAnswer> {
         let is_kind = |kind: &str| kind.eq_ignore_ascii_case(&which.kind);
         let mut sources = self.hub.sources.iter();
         let source = sources.position(|source| is_kind(source.right().resource.kind));
-        let name = Name {
+        let name = SourceObject {
             source: source.ok_or(NoAnswer::NotFound)?,
             namespace: which.namespace.clone(),
             name: which.name.clone(),

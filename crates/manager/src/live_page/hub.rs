@@ -45,12 +45,12 @@ pub(super) const MOST_READERS: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topic {
     Table(Table),
-    Workload(Name),
+    Workload(SourceObject),
 }
 
 /// An object of one of the sources, by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
+pub(super) struct SourceObject {
     pub(super) source: usize,
     pub(super) namespace: String,
     pub(super) name: String,
@@ -59,7 +59,7 @@ pub(super) struct Name {
 /// What changed since the last time.
 #[derive(Default)]
 struct Marked {
-    objects: BTreeSet<Name>,
+    objects: BTreeSet<SourceObject>,
     /// Pods as they were before.
     pods: BTreeMap<(String, String), Arc<Pod>>,
     /// Namespaces with other revisions.
@@ -135,7 +135,7 @@ impl Hub {
             let hub = Arc::downgrade(self);
             source.subscribe(Box::new(move |namespace, name| {
                 mark(&hub, |marked| {
-                    marked.objects.insert(Name {
+                    marked.objects.insert(SourceObject {
                         source: number,
                         namespace: namespace.to_owned(),
                         name: name.to_owned(),
@@ -206,7 +206,7 @@ impl Hub {
         self.sources.iter().filter(move |source| source.table() == table)
     }
 
-    pub(super) fn subject(&self, name: &Name) -> Option<Subject> {
+    pub(super) fn subject(&self, name: &SourceObject) -> Option<Subject> {
         self.sources.get(name.source)?.subject(&name.namespace, &name.name)
     }
 
@@ -279,8 +279,8 @@ impl Hub {
     }
 
     /// The lines of a table that have changed.
-    fn lines(&self, table: Table, changed: &BTreeSet<Name>) -> Vec<Frame> {
-        let line = |object: &Name| {
+    fn lines(&self, table: Table, changed: &BTreeSet<SourceObject>) -> Vec<Frame> {
+        let line = |object: &SourceObject| {
             let source = self.sources.get(object.source)?;
             let (namespace, name) = (&object.namespace, &object.name);
             (source.table() == table).then(|| {
@@ -292,7 +292,7 @@ impl Hub {
     }
 
     /// What has changed on the page of a workload.
-    fn page(&self, name: &Name, audience: &mut Audience, marked: &Marked) -> Message {
+    fn page(&self, name: &SourceObject, audience: &mut Audience, marked: &Marked) -> Message {
         let mut frames = Vec::new();
         if marked.objects.contains(name) || audience.subject.is_none() {
             let now = self.subject(name);
@@ -315,7 +315,7 @@ impl Hub {
         if marked.revisions.contains(&name.namespace) {
             frames.extend(subject.history(&self.around.revisions));
         }
-        let is_budget = |changed: &&Name| {
+        let is_budget = |changed: &&SourceObject| {
             let source = self.sources.get(changed.source);
             source.is_some_and(|source| source.right().resource == PodUnavailableBudget::RESOURCE)
                 && changed.namespace == name.namespace

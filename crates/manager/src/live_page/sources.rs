@@ -56,8 +56,11 @@ pub(super) trait Source: Send + Sync {
     /// Returns what the page of one object shows; nothing when there is none, or no such page.
     fn subject(&self, namespace: &str, name: &str) -> Option<Subject>;
     /// Calls back with namespace and name of what changes from now on.
-    fn subscribe(&self, changed: Box<dyn Fn(&str, &str) + Send + Sync>);
+    fn subscribe(&self, changed: Changed);
 }
+
+/// Hears namespace and name of an object that changed.
+pub(super) type Changed = Box<dyn Fn(&str, &str) + Send + Sync>;
 
 /// A kind with lines.
 pub(super) trait Shown: Kind + Watched {
@@ -176,7 +179,7 @@ impl<K: Shown> Source for Cached<K> {
         self.0.get(namespace, name)?.subject()
     }
 
-    fn subscribe(&self, changed: Box<dyn Fn(&str, &str) + Send + Sync>) {
+    fn subscribe(&self, changed: Changed) {
         let store = self.0.clone();
         self.0.subscribe(move |event| {
             if event.origin != Origin::Resync

@@ -16,10 +16,7 @@ use kruise_api::resource::Scope;
 use kruise_runtime::admin::Stay;
 use serde_json::json;
 use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
-use tokio::{
-    sync::mpsc::error::TryRecvError,
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Longest silence.
 const BEAT: Duration = Duration::from_secs(15);
@@ -235,10 +232,7 @@ impl Course {
             if piece.len() >= PIECE {
                 break;
             }
-            next = match self.reading.seat.inbox.try_recv() {
-                Ok(message) => Some(message),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-            };
+            next = self.reading.seat.inbox.try_recv().ok();
         }
         Ok(piece.freeze())
     }

@@ -7,7 +7,7 @@ mod stream;
 
 use super::{
     access::{Reviews, Right},
-    hub::{Hub, Name, Topic},
+    hub::{Hub, SourceObject, Topic},
     sources::{Around, Cached, Shown, Source, Table},
 };
 use crate::platform::{PODS_BY_NAMESPACE, PODS_BY_OWNER, PODS_BY_SIDECAR_SET, REVISIONS_BY_NAMESPACE};
@@ -110,7 +110,7 @@ fn read<K: serde::de::DeserializeOwned>(value: &Value) -> K {
 }
 
 fn web() -> Topic {
-    Topic::Workload(Name {
+    Topic::Workload(SourceObject {
         source: 0,
         namespace: "shop".to_owned(),
         name: "web".to_owned(),

@@ -1,7 +1,7 @@
 //! People with tokens, and what they may do.
 
 use k8s_openapi::api::{
-    authentication::v1::{TokenRequest, TokenRequestSpec},
+    authentication::v1::TokenRequest,
     core::v1::ServiceAccount,
     rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
 };
@@ -18,12 +18,9 @@ pub(super) async fn reader(home: &FreshNamespace, name: &str) -> String {
         .create(&params, &serde_json::from_value(account).unwrap())
         .await
         .unwrap();
-    let request = TokenRequest {
-        spec: TokenRequestSpec::default(),
-        ..TokenRequest::default()
-    };
-    let made = accounts.create_token_request(name, &params, &request).await.unwrap();
-    made.status.unwrap().token
+    let request = TokenRequest::default();
+    let made = accounts.create_token_request(name, &params, &request);
+    made.await.unwrap().status.unwrap().token.unwrap()
 }
 
 /// Lets a reader list kinds of ours and Pods in a namespace, and get them.

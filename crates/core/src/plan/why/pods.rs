@@ -57,6 +57,16 @@ pub enum Pods {
         /// The Pods.
         pods: PodNames,
     },
+    /// Of containers of a SidecarSet Pods have those that another set brought under the same name. Only that one updates them.
+    SidecarsOfOthers {
+        /// The Pods.
+        pods: PodNames,
+    },
+    /// New Pods are refused: the revision that injection names is gone.
+    RevisionGone {
+        /// What it is named by.
+        revision: String,
+    },
 }
 
 impl fmt::Display for Pods {
@@ -83,6 +93,18 @@ impl fmt::Display for Pods {
                 write!(
                     f,
                     "Without the containers of the set, as nobody answered or it did not apply when they were made: {pods}."
+                )
+            }
+            Self::SidecarsOfOthers { pods } => {
+                write!(
+                    f,
+                    "With containers of another SidecarSet that had these names first, and that alone updates them: {pods}."
+                )
+            }
+            Self::RevisionGone { revision } => {
+                write!(
+                    f,
+                    "New Pods are refused: there is no {revision}, which injectionStrategy names."
                 )
             }
         }

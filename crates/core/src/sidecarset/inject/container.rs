@@ -8,7 +8,7 @@
 //! - Devices are shared as mounts are.
 //! - For a hot upgrade there are two of it: `-1` has the image, `-2` the empty one.
 
-use super::{InjectError, Injection, is_hot, is_native, resources};
+use super::{Declared, InjectError, Injection, resources};
 use crate::shared::tree::Object;
 use kruise_api::names::{annotation, env, pattern};
 use kruise_api::sidecarset::container::{SharePolicyType, SidecarContainer, TransferEnv};
@@ -97,12 +97,8 @@ pub fn own_volumes(container: &Object) -> impl Iterator<Item = String> + '_ {
 ///
 /// # Errors
 /// When its resources cannot be reckoned.
-pub fn make(
-    set: &str,
-    declared: &SidecarContainer,
-    is_init: bool,
-    from: &Sources<'_>,
-) -> Result<Vec<Object>, InjectError> {
+pub(super) fn make(set: &str, of: Declared<'_>, from: &Sources<'_>) -> Result<Vec<Object>, InjectError> {
+    let declared = of.container;
     let policy = &declared.policy;
     let mut container = declared.container.clone();
     if let Some(policy) = &policy.resources_policy {
@@ -130,7 +126,7 @@ pub fn make(
         share(&mut container, "volumeDevices", "devicePath", from);
     }
     append(&mut container, "env", variables(&declared.container, &wanted));
-    if is_hot(declared) && (!is_init || is_native(declared)) {
+    if of.is_twice() {
         return Ok(twins(container, declared));
     }
     Ok(vec![container])

@@ -1,7 +1,9 @@
 //! What is written on a Pod about the sets that were injected: the hashes by which its containers are compared later, the list of sets, and which container of a hot
 //! upgrade works. The bytes are those of the original.
+//!
+//! A set is written down with the containers that it brought. One whose name another set had before is not among them: it is not updated by the wrong set.
 
-use super::{InjectError, Injection, lasting};
+use super::{Declared, InjectError, Injection, lasting_of};
 use crate::shared::seconds::to_the_second;
 use crate::shared::tree::{Object, child_or_new};
 use crate::sidecarset::records::{Record, Records, written};
@@ -10,11 +12,11 @@ use kruise_api::names::{annotation, pattern};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Writes down what is injected; `hot` are the declared names of containers of which there are two.
+/// Writes down what is injected: what each set brings.
 pub(super) fn write(
     pod: &mut Value,
     sets: &[Injection<'_>],
-    hot: &[String],
+    brought: &[Vec<Declared<'_>>],
     now: Timestamp,
 ) -> Result<(), InjectError> {
     let Some(annotations) = pod
@@ -34,7 +36,7 @@ pub(super) fn write(
             reason: error.to_string(),
         };
         let mut records = Records::parse(value(annotations, key)).map_err(unreadable)?;
-        for set in sets {
+        for (set, brought) in sets.iter().zip(brought) {
             let (hash, revision) = if of_images {
                 (&set.hashes.hash, &*set.revision)
             } else {
@@ -44,7 +46,7 @@ pub(super) fn write(
                 update_timestamp: Some(now.clone()),
                 hash: hash.clone(),
                 sidecar_set_name: set.name.to_owned(),
-                sidecar_list: Some(lasting(&set.spec)),
+                sidecar_list: Some(lasting_of(brought)),
                 controller_revision: revision.to_owned(),
             };
             records.by_set.insert(set.name.to_owned(), record);
@@ -56,10 +58,14 @@ pub(super) fn write(
     let names: BTreeSet<&str> = listed.chain(sets.iter().map(|set| set.name)).collect();
     let names = names.into_iter().collect::<Vec<_>>().join(",");
     put(annotations, annotation::SIDECAR_SET_INJECTED, names);
-    write_versions(annotations, hot)
+    let twice = brought.iter().flatten().filter(|each| each.is_twice());
+    write_versions(
+        annotations,
+        &twice.map(|each| each.container.name()).collect::<Vec<_>>(),
+    )
 }
 
-fn write_versions(annotations: &mut Object, hot: &[String]) -> Result<(), InjectError> {
+fn write_versions(annotations: &mut Object, hot: &[&str]) -> Result<(), InjectError> {
     if hot.is_empty() {
         return Ok(());
     }
@@ -86,7 +92,7 @@ fn write_versions(annotations: &mut Object, hot: &[String]) -> Result<(), Inject
                 other.to_owned(),
             );
         }
-        working.insert(declared.clone(), first);
+        working.insert((*declared).to_owned(), first);
     }
     put(annotations, key, written(&working));
     Ok(())

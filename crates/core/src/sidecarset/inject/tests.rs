@@ -252,6 +252,37 @@ fn given_a_hot_upgrade_then_two_containers_take_turns() {
 }
 
 #[test]
+fn given_sets_that_meet_later_then_a_name_is_the_first_ones_and_the_other_does_not_say_that_it_brought_it() {
+    let hot = |name: &str| json!({"name": name, "image": "hot", "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty"}});
+    let mounting = json!({"name": "log", "image": "b", "volumeMounts": [{"name": "only-b", "mountPath": "/b"}]});
+    let sets = [
+        set(
+            "a",
+            &json!({"containers": [{"name": "log", "image": "a"}, {"name": "mesh-2"}], "initContainers": [{"name": "early"}]}),
+        ),
+        set(
+            "b",
+            &json!({"containers": [mounting, hot("mesh"), {"name": "early"}, {"name": "own"}],
+                "volumes": [{"name": "only-b", "emptyDir": {}}]}),
+        ),
+    ];
+    let made = injected(&pod(&json!([{"name": "main"}])), &sets).unwrap();
+    assert_eq!(names(&made, "containers"), ["main", "log", "mesh-2", "own"]);
+    assert_eq!(names(&made, "initContainers"), ["early"]);
+    assert_eq!(made["spec"]["containers"][1]["image"], "a");
+    assert_eq!(made["spec"]["volumes"], Value::Null);
+    let annotations = made["metadata"]["annotations"].as_object().unwrap();
+    assert_eq!(annotations["kruise.io/sidecarset-injected-list"], "a,b");
+    assert!(
+        !annotations.keys().any(|key| key.contains("version")),
+        "{annotations:?}"
+    );
+    let records: Value = serde_json::from_str(annotations["kruise.io/sidecarset-hash"].as_str().unwrap()).unwrap();
+    assert_eq!(records["a"]["sidecarList"], json!(["log", "mesh-2"]));
+    assert_eq!(records["b"]["sidecarList"], json!(["own"]));
+}
+
+#[test]
 fn given_only_annotations_to_write_then_nothing_else_is() {
     let spec = json!({"patchPodMetadata": [{"annotations": {"k": "v"}, "patchPolicy": "Retain"}]});
     let made = injected(&pod(&json!([{"name": "main"}])), &[set("a", &spec)]).unwrap();
@@ -322,6 +353,10 @@ proptest! {
             let unique: BTreeSet<&str> = found.iter().copied().collect();
             prop_assert_eq!(found.len(), unique.len(), "{}", list);
         }
+        let both = ["containers", "initContainers"].map(|list| once["spec"][list].as_array().cloned().unwrap_or_default());
+        let injected: Vec<&Value> = both.iter().flatten().filter(|each| env(each).contains(&"IS_INJECTED")).collect();
+        let unique: BTreeSet<&str> = injected.iter().map(|each| name_of(each)).collect();
+        prop_assert_eq!(injected.len(), unique.len());
 
         // What the user wrote is there, in its order, but for containers that a set replaces by name.
         let declared: BTreeSet<&str> = names(&once, "containers").into_iter().collect();

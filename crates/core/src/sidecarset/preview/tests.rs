@@ -161,3 +161,13 @@ fn given_anything_as_a_pod_then_no_panic() {
         let _ = preview(&odd, known(&sets, &[]));
     }
 }
+
+#[test]
+fn given_two_sets_with_one_name_then_it_is_told_which_leaves_it_out() {
+    let log = |image: &str| json!({"spec": {"containers": [{"name": "log", "image": image}, {"name": image, "image": image}]}});
+    let sets = [set("a", &log("one")), set("b", &log("two"))];
+    let told = preview(&pod(), known(&sets, &[]));
+    let of = |index: usize| (&told.applied[index].containers[..], &told.applied[index].left_out[..]);
+    assert_eq!(of(0), (&["log".to_owned(), "one".to_owned()][..], &[][..]));
+    assert_eq!(of(1), (&["two".to_owned()][..], &["log".to_owned()][..]));
+}

@@ -145,7 +145,7 @@ fn validate_resources(
     if is_init && !is_native(container) {
         errors.push(FieldError::forbidden(
             &at,
-            "an init container needs restartPolicy Always for it",
+            "resourcesPolicy is only supported for containers with RestartPolicy Always",
         ));
     }
     let given = container.container.get("resources");
@@ -156,7 +156,7 @@ fn validate_resources(
     if is_given("limits") || is_given("requests") {
         errors.push(FieldError::forbidden(
             &at,
-            "resources and resourcesPolicy cannot both be given",
+            "resourcesPolicy and resources cannot be configured together",
         ));
         return;
     }
@@ -174,7 +174,7 @@ fn validate_resources(
         errors.push(FieldError::invalid(
             &at,
             json!({}),
-            "at least one of limits and requests must be specified",
+            "at least one of limits or requests must be configured",
         ));
     }
     for (kind, given) in [("limits", &exprs.limits), ("requests", &exprs.requests)] {

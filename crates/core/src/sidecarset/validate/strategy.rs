@@ -17,7 +17,7 @@ pub(super) fn validate(strategy: &UpdateStrategy, errors: &mut FieldErrors) {
         if keeps_back {
             errors.push(FieldError::forbidden(
                 &at.child("partition"),
-                "partition and selector cannot both be used",
+                "Partition and Selector cannot be used together",
             ));
         }
     }
@@ -32,7 +32,7 @@ pub(super) fn validate(strategy: &UpdateStrategy, errors: &mut FieldErrors) {
             }
             Some(IntOrPercent::Text(text)) if !is_percentage(text) => {
                 let detail = "a valid percent string must be a numeric string followed by an ending '%' \
-                    (e.g. '1%' or '93%', regex used for validation is '[0-9]+%')";
+                    (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
                 errors.push(FieldError::invalid(&at, text.to_string(), detail));
             }
             _ => {}

@@ -182,7 +182,7 @@ fn given_the_page_of_a_workload_then_it_has_its_pods_budgets_and_history_and_no_
     assert_eq!(all[3].1["updated"], true);
     let text = json!(all).to_string();
     assert!(!text.contains("hunter2") && !text.contains("PASSWORD"), "{text}");
-    let other = Topic::Workload(super::Name {
+    let other = Topic::Workload(super::SourceObject {
         source: 0,
         namespace: "shop".to_owned(),
         name: "none".to_owned(),

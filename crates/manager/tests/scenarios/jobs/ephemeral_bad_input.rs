@@ -133,16 +133,24 @@ async fn given_a_pod_that_refuses_the_containers_then_it_is_told_and_others_have
     stage
         .event("job", "CreateFailed", "Error adding ephemeral containers to pod a")
         .await;
-    status(
+    let told = status(
         &stage,
         KIND,
         "job",
         &json!({"phase": "Unknown", "match": 2, "succeeded": 1}),
     )
     .await;
+    assert!(refusal(&told).is_some_and(|refusal| refusal.contains("data")), "{told}");
     stage.about(KIND).why("job", "failed").await;
     patch(&stage, &json!({"template": {"ephemeralContainers": [container()]}})).await;
-    status(&stage, KIND, "job", &json!({"phase": "Succeeded", "succeeded": 2})).await;
+    let told = status(&stage, KIND, "job", &json!({"phase": "Succeeded", "succeeded": 2})).await;
+    assert_eq!(refusal(&told), None);
+}
+
+/// Why a Pod refuses the containers, as a condition says it.
+fn refusal(status: &Value) -> Option<&str> {
+    let mut conditions = status["conditions"].as_array()?.iter();
+    conditions.find(|known| known["type"] == "FailedCreate")?["message"].as_str()
 }
 
 async fn given_no_containers_then_the_job_says_that_it_is_wrong(stage: Arc<Stage>) {

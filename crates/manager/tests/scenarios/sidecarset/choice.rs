@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::update_support::{LABEL, Set, injected, names, record, selected, sets, tried};
+use super::update_support::{LABEL, Set, image, injected, names, record, selected, sets, tried};
 use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
 
 pub(crate) fn all() -> Vec<Scenario> {
@@ -21,7 +21,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         given_a_selector_of_namespaces_then_labels_of_the_namespace_decide,
         given_a_namespace_in_v1alpha1_then_it_is_a_selector_and_pods_elsewhere_are_left_alone,
         given_a_canary_then_it_takes_the_place_of_its_base_until_it_is_paused,
-        given_sets_that_come_to_overlap_then_the_first_by_name_is_injected,
+        given_sets_that_come_to_overlap_then_the_first_by_name_is_injected_and_updated,
         given_a_custom_version_then_new_pods_get_that_revision_and_without_it_they_are_refused,
         given_a_part_of_the_pods_then_the_partition_says_who_gets_the_named_revision,
         given_resources_by_expression_then_they_follow_the_other_containers,
@@ -151,19 +151,48 @@ async fn given_a_canary_then_it_takes_the_place_of_its_base_until_it_is_paused(s
     base.delete().await;
 }
 
-async fn given_sets_that_come_to_overlap_then_the_first_by_name_is_injected(stage: Arc<Stage>) {
-    // One that asks for a label and one that asks for another count as apart, though a Pod may have both.
-    let term =
-        json!([{"key": LABEL, "operator": "In", "values": [stage.namespace()]}, {"key": "one", "operator": "Exists"}]);
-    let one =
-        json!({"spec": {"containers": log("log:one"), "selector": {"matchLabels": null, "matchExpressions": term}}});
-    let other = json!({"spec": {"containers": log("log:other"), "selector": {"matchLabels": {"other": "yes"}}}});
-    let one = Set::injecting(&stage, "-1", &one).await;
-    let other = Set::injecting(&stage, "-2", &other).await;
-    let pod = selected(&stage, "p0").label("one", "1").label("other", "yes");
-    let pod = injected(&stage, pod).await;
-    assert_eq!(names(&pod["spec"]["containers"]), ["log", "main"]);
-    assert_eq!(pod["spec"]["containers"][0]["image"], "log:one");
+async fn given_sets_that_come_to_overlap_then_the_first_by_name_is_injected_and_updated(stage: Arc<Stage>) {
+    // One that asks for a label of namespaces and one that asks for another count as apart, though a namespace can come to have both.
+    let (asked, given) = (
+        format!("one-{}", stage.namespace()),
+        format!("other-{}", stage.namespace()),
+    );
+    let one = json!({"matchExpressions": [{"key": asked, "operator": "Exists"}]});
+    let other = json!({"matchLabels": {&given: "yes"}});
+    let in_namespaces = |selector: Value, image: &str| {
+        let own = json!({"name": image.replace(':', "-"), "image": "own:1"});
+        let containers = json!([log(image)[0], own]);
+        json!({"spec": {"containers": containers, "namespaceSelector": selector}})
+    };
+    let one = Set::injecting(&stage, "-1", &in_namespaces(one, "log:1")).await;
+    let other = Set::injecting(&stage, "-2", &in_namespaces(other, "log:2")).await;
+    let namespaces: Api<Namespace> = Api::all(stage.client());
+    let patch = Patch::Merge(json!({"metadata": {"labels": {asked: "", given: "yes"}}}));
+    let params = PatchParams::default();
+    namespaces.patch(stage.namespace(), &params, &patch).await.unwrap();
+    eventually(PATIENCE, "both sets apply", || async {
+        let pod = tried(&stage, selected(&stage, "p0")).await.map_err(NotYet::new)?;
+        let names = names(&pod["spec"]["containers"]).join(" ");
+        (names == "log log-1 log-2 main")
+            .then_some(())
+            .ok_or_else(|| NotYet::new(names))
+    })
+    .await;
+    let pod = injected(&stage, selected(&stage, "p0")).await;
+    assert_eq!(pod["spec"]["containers"][0]["image"], "log:1");
+    let brought = |set: &Set<'_>| record(&pod, HASH, &set.name)["sidecarList"].clone();
+    assert_eq!(
+        (brought(&one), brought(&other)),
+        (json!(["log", "log-1"]), json!(["log-2"]))
+    );
+    // The second set does not touch what it did not bring.
+    let done = json!({"matchedPods": 1, "updatedReadyPods": 1});
+    other.image("log:2b").await;
+    other.status(&done).await;
+    assert_eq!(image(&stage.pods.get("p0").await.unwrap(), "log"), "log:1");
+    one.image("log:1b").await;
+    one.status(&done).await;
+    assert_eq!(image(&stage.pods.get("p0").await.unwrap(), "log"), "log:1b");
     other.delete().await;
     one.delete().await;
 }
