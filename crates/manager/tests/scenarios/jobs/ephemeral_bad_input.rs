@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use kruise_testkit::eventually::{NotYet, eventually};
 use serde_json::{Value, json};
 
 use super::ephemeral::{KIND, container, patch, pod, pod_with, pods, spec};
-use super::{Scenario, Stage, create, scenarios, status, try_create};
+use super::{PATIENCE, Scenario, Stage, create, scenarios, status, try_create, version};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -133,14 +134,16 @@ async fn given_a_pod_that_refuses_the_containers_then_it_is_told_and_others_have
     stage
         .event("job", "CreateFailed", "Error adding ephemeral containers to pod a")
         .await;
-    let told = status(
-        &stage,
-        KIND,
-        "job",
-        &json!({"phase": "Unknown", "match": 2, "succeeded": 1}),
-    )
+    let jobs = stage.objects(version(KIND), KIND);
+    eventually(PATIENCE, "the refusal is told", || async {
+        let job = jobs.get("job").await?;
+        let told = refusal(&job.data["status"]).filter(|refusal| refusal.contains("data"));
+        told.map(drop)
+            .ok_or_else(|| NotYet::new(job.data["status"].to_string()))
+    })
     .await;
-    assert!(refusal(&told).is_some_and(|refusal| refusal.contains("data")), "{told}");
+    let waits = json!({"phase": "Unknown", "match": 2, "succeeded": 1});
+    status(&stage, KIND, "job", &waits).await;
     stage.about(KIND).why("job", "failed").await;
     patch(&stage, &json!({"template": {"ephemeralContainers": [container()]}})).await;
     let told = status(&stage, KIND, "job", &json!({"phase": "Succeeded", "succeeded": 2})).await;
