@@ -97,18 +97,23 @@ impl Guarded {
         }
         let (end, stays) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
         self.open.push_back((end.clone(), stays.clone()));
-        let ended = end.clone();
-        let over = async move {
-            let _ = tokio::time::timeout(LIFE, ended.cancelled()).await;
-        };
         Guest {
             stream,
-            over: over.boxed(),
+            over: life(end.clone()),
             end,
             stays,
+            has_stayed: false,
             stalled: None,
         }
     }
+}
+
+/// Ends with the connection, and after the longest life of one.
+fn life(end: CancellationToken) -> BoxFuture<'static, ()> {
+    async move {
+        let _ = tokio::time::timeout(LIFE, end.cancelled()).await;
+    }
+    .boxed()
 }
 
 impl Listener for Guarded {
@@ -132,6 +137,7 @@ pub(super) struct Guest {
     over: BoxFuture<'static, ()>,
     end: CancellationToken,
     stays: Arc<AtomicBool>,
+    has_stayed: bool,
     /// Runs while nothing of an answer is taken.
     stalled: Option<Pin<Box<Sleep>>>,
 }
@@ -139,7 +145,13 @@ pub(super) struct Guest {
 impl Guest {
     /// Fails when its time is over.
     fn in_time(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        let is_over = !self.stays.load(Ordering::Relaxed) && self.over.poll_unpin(context).is_ready();
+        let stays = self.stays.load(Ordering::Relaxed);
+        if self.has_stayed && !stays {
+            // The end of its answer is still to be sent.
+            self.over = life(self.end.clone());
+        }
+        self.has_stayed = stays;
+        let is_over = !stays && self.over.poll_unpin(context).is_ready();
         if self.end.is_cancelled() || is_over {
             self.end.cancel();
             return Err(io::ErrorKind::TimedOut.into());
