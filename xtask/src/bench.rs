@@ -16,6 +16,7 @@ mod idle;
 mod injection;
 mod jobs;
 mod load;
+mod look;
 mod machine;
 mod manager;
 mod many_nodes;
@@ -86,6 +87,8 @@ enum Scenario {
     Sidecarset,
     /// A Pod under a WorkloadSpread, a UnitedDeployment of ten subsets, and one Secret for many namespaces, beside a bare client.
     Topology,
+    /// 50 readers of the live page while Pods change, and scrapes of the state metrics.
+    Look,
     /// Reading every kind, and a Pod as the cache keeps it.
     Decode,
     /// Measure nothing: write what a score file tells as report.html and report.md.
@@ -388,17 +391,20 @@ pub(crate) fn check() -> Result<()> {
     shell::run(optimised()?.args(["bench", "--check"])).map(drop)
 }
 
+/// This program without what it only has to share its crates with the tests: this way it shares some with the product.
+const PLAIN: [&str; 3] = ["-p", "xtask", "--no-default-features"];
+
 /// What has to be built before [`check`] can begin to measure, apart from the programs.
 pub(crate) fn build_command() -> Result<Command> {
     let mut command = product::static_cargo("build", product::LOCAL)?;
-    command.args(["-p", "xtask"]);
+    command.args(PLAIN);
     Ok(command)
 }
 
 /// This program, compiled with optimisation: simulated nodes and load shall take as little as possible of the machine that is measured.
 fn optimised() -> Result<Command> {
     let mut command = product::static_cargo("run", product::LOCAL)?;
-    command.args(["--quiet", "-p", "xtask", "--"]);
+    command.args(PLAIN).args(["--quiet", "--"]);
     Ok(command)
 }
 

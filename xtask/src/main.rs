@@ -5,6 +5,7 @@ mod bench;
 mod clusters;
 mod install;
 mod loopback;
+#[cfg(feature = "manifests")]
 mod manifests;
 mod product;
 mod test;
@@ -33,6 +34,7 @@ enum Xtask {
     /// Build the container image of manager and daemon as an OCI archive.
     Image(product::Args),
     /// Generate the CRDs from the API types, or print their fields.
+    #[cfg(feature = "manifests")]
     Manifests(manifests::Args),
     /// Run all tests and checks.
     Test(test::Args),
@@ -52,6 +54,7 @@ fn main() {
         Xtask::Kubeconfig(named) => clusters::kubeconfig(&named),
         Xtask::Env(named) => clusters::env(&named),
         Xtask::Image(args) => product::run(&args),
+        #[cfg(feature = "manifests")]
         Xtask::Manifests(args) => manifests::run(&args),
         Xtask::Test(args) => test::run(&args),
         Xtask::Bench(args) => bench::run(&args),

@@ -2,7 +2,7 @@
 //!
 //! | level | needs | what |
 //! |---|---|---|
-//! | unit | nothing | formatting, clippy, dependencies, generated files, the chart's rendering, unit, property and doc tests |
+//! | unit | nothing | formatting, clippy, dependencies, generated files, the docs as a site, the chart's rendering, unit, property and doc tests |
 //! | cluster | etcd, Chromium | test targets named `cluster`, `faults` or `scenarios_…`, against a control plane; `browser`: pages in a real browser; the budgets of the benchmark |
 //! | node | root | test targets named `node`, against three real nodes with the product installed |
 //! | torture | etcd | only on demand: test targets named `faults` once more, with every case of which the cluster level takes a sample |
@@ -14,6 +14,7 @@ mod binaries;
 mod checks;
 mod deny;
 mod lanes;
+mod site;
 mod times;
 
 use std::collections::BTreeSet;

@@ -7,5 +7,6 @@ mod chart {
     mod pods;
     mod rbac;
     mod render;
+    mod ui;
     mod webhooks;
 }

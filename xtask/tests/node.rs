@@ -1,5 +1,5 @@
-//! The front door, as a newcomer walks through it: the commands of the README on a cluster of its own, and what happens to that
-//! cluster when things go wrong.
+//! The front door, as a newcomer walks through it: the commands of the README and of the tutorial on a cluster of its own, and what
+//! happens to that cluster when things go wrong.
 
 mod node {
     pub(super) mod first_steps;
@@ -108,12 +108,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The lines of the README's shell blocks.
-fn readme_commands() -> Vec<String> {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+/// The lines of the shell blocks of a page.
+fn commands_of(page: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(page)).unwrap();
     let mut commands = Vec::new();
     let mut inside = false;
-    for line in readme.lines() {
+    for line in text.lines() {
         match (line.trim(), inside) {
             ("```sh", _) => inside = true,
             ("```", _) => inside = false,
@@ -129,7 +129,7 @@ const TEST_COMMAND: &str = "cargo xtask test";
 #[test]
 fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_the_cluster_survives_accidents() {
     let newcomer = Newcomer::new();
-    let commands = readme_commands();
+    let commands = commands_of("README.md");
     assert!(
         commands.iter().any(|command| command == TEST_COMMAND),
         "the README names the test command"
@@ -157,6 +157,9 @@ fn given_a_fresh_clone_when_the_readme_is_followed_then_every_command_works_and_
         "5",
         "two managers and three daemons"
     );
+    kubectl("delete cloneset hello --cascade=foreground");
+    let text = newcomer.ok(&commands_of("docs/tutorial.md").join("\n"));
+    first_steps::were_an_update_in_place(&text);
     kubectl("delete cloneset hello");
     kubectl("create deployment lasting --image=nginx:1.21 --replicas=3");
     kubectl("rollout status deployment/lasting --timeout=60s");

@@ -7,6 +7,7 @@
 //! - Pod templates are checked by the API server ([`crate::Templates`]). One that it cannot even read is answered 400.
 //! - Other objects are looked up in the cache where it has them ([`crate::LookUp`]). It may be behind: before a request is refused for what the cache says, the
 //!   API server is asked.
+//! - What a user is warned of is in the log, too.
 //! - A protected deletion is answered 403 and written down ([`crate::AuditLog`]). Nobody is kept from deleting what cannot be read.
 
 use crate::{
@@ -143,12 +144,23 @@ impl Call<'_> {
             let templates = new.templates_of_others(old, &found.lookups);
             template_errors.extend(self.check_templates(templates).await?);
         }
-        let validate = |found: &Lookups| match old {
-            Some(old) => new.validate_update(old, &env, found),
-            None => new.validate(&env, found),
+        let validate = |found: &Lookups| {
+            let valid = match old {
+                Some(old) => new.validate_update(old, &env, found),
+                None => new.validate(&env, found),
+            };
+            valid.map(|()| new.warnings(&env, found))
         };
-        self.decide(template_errors, needs, validate).await?;
-        Ok(new.warnings(&env))
+        let warnings = self.decide(template_errors, needs, validate).await?;
+        let (kind, namespace, name) = (
+            self.descriptor.resource.kind(),
+            &self.request.namespace,
+            &self.request.name,
+        );
+        for warning in &warnings {
+            tracing::info!(kind, %namespace, %name, "a user is warned: {warning}");
+        }
+        Ok(warnings)
     }
 
     async fn check_templates(&self, templates: Vec<Template>) -> Result<Vec<FieldError>, Verdict> {

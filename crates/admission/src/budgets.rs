@@ -88,6 +88,8 @@ struct Slot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     Yes,
+    /// Yes: a Pod of this name has a place already.
+    Again,
     /// No, for this reason.
     No(String),
 }
@@ -190,14 +192,14 @@ impl Budgets {
             match self.try_once(asker, pod, name, operation, attempt > 0).await? {
                 Tried::Granted(grant) => {
                     if let Grant::No(_) = grant {
-                        self.0.refusals.tell(pod, asker).await;
+                        self.0.refusals.record(pod, asker).await;
                     }
                     return Ok(grant);
                 }
                 Tried::Conflict(conflict) => last = conflict,
             }
         }
-        self.0.refusals.tell(pod, asker).await;
+        self.0.refusals.record(pod, asker).await;
         Ok(Grant::No(last.to_string()))
     }
 
@@ -238,7 +240,8 @@ impl Budgets {
             };
             match ledger::answer(&budget, pod, &question) {
                 Answer::Free(_) | Answer::Refused(_) if !is_live => {}
-                Answer::Free(_) | Answer::Granted => return Ok(Tried::Granted(Grant::Yes)),
+                Answer::Free(_) => return Ok(Tried::Granted(Grant::Yes)),
+                Answer::Granted => return Ok(Tried::Granted(Grant::Again)),
                 Answer::Refused(reason) => return Ok(Tried::Granted(Grant::No(reason))),
                 Answer::Take(_) if matches!(asker, Asker::User { dry_run: true, .. }) => {
                     return Ok(Tried::Granted(Grant::Yes));

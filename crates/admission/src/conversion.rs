@@ -13,11 +13,11 @@ pub(crate) fn answer(body: &[u8]) -> (Answer, bool) {
             (Answer::text(500, "internal error: the conversion panicked"), true)
         }
         Some(Err(bad)) => (Answer::text(400, bad.to_string()), false),
-        Some(Ok(reviewed)) => (tell(&reviewed), false),
+        Some(Ok(reviewed)) => (response(&reviewed), false),
     }
 }
 
-fn tell(reviewed: &Reviewed) -> Answer {
+fn response(reviewed: &Reviewed) -> Answer {
     for warning in &reviewed.warnings {
         warn!("left out of a conversion: {warning}");
     }

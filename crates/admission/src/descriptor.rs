@@ -153,6 +153,9 @@ pub struct Entry {
     /// `/eviction`, or nothing for the resource itself.
     pub subresource: &'static str,
     pub operations: &'static [Operation],
+    /// Nobody is asked about an object that had none of these annotations before, or is on its way out already; empty: about all. API servers before 1.30 cannot look at
+    /// that themselves and ask about all.
+    pub annotated: &'static [&'static str],
 }
 
 /// What is done to an object.
@@ -179,8 +182,8 @@ pub enum Live {
     Always,
     /// With this gate.
     Gated(Gate),
-    /// With this gate, and while the CRD of this kind is installed.
-    GatedAndServed(Gate, &'static KindInfo),
+    /// With one gate of each group, and while the CRD of this kind is installed.
+    GatedAndServed(&'static [&'static [Gate]], &'static KindInfo),
 }
 
 impl Live {
@@ -189,7 +192,10 @@ impl Live {
         match self {
             Self::Always => true,
             Self::Gated(gate) => gates.enabled(gate),
-            Self::GatedAndServed(gate, kind) => gates.enabled(gate) && served(&crd_name(kind)),
+            Self::GatedAndServed(groups, kind) => {
+                let is_on = |group: &&[Gate]| group.iter().any(|gate| gates.enabled(*gate));
+                groups.iter().all(is_on) && served(&crd_name(kind))
+            }
         }
     }
 }

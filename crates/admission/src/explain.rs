@@ -4,13 +4,18 @@
 //! - Who asks has to be allowed to `get` the object, which the API server is asked about, and names its UID, which only who has read it knows: the webhook server
 //!   answers everybody who can connect to it.
 //! - For the same reason the answer has reasons, and which objects are written, but not what is written: that is what users wrote.
+//! - A question may carry the object as it is to be; then it is answered what that change would come to ([`proposal`]).
+//! - Who reads the live page asks here, too ([`Inquiry`]): the page has looked whether they may see the object, and the leader looks again.
 //! - Only the replica that leads knows what came of its last writes. Others pass the question on to it, once; when it does not answer they answer themselves and say so.
 
-use crate::{Context, Request, Verdict, descriptor::Descriptor, review::User};
+mod proposal;
+
+use crate::{Context, Request, Settings, Verdict, descriptor::Descriptor, review::User};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use futures::future::BoxFuture;
 use k8s_openapi::{
     api::{
+        authentication::v1::UserInfo,
         authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
         core::v1::{Pod, Secret},
     },
@@ -18,6 +23,7 @@ use k8s_openapi::{
 };
 use kruise_api::{
     kind::Kind as _,
+    merge_patch::merge,
     names::{group, object::cert_key},
     registry::{KINDS, KindInfo},
     resource::{Resource, Scope},
@@ -35,7 +41,7 @@ use kube::{
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -78,11 +84,95 @@ impl fmt::Debug for Explainer {
 /// The explainer, and how other replicas are reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Explanations {
-    pub(crate) explainer: Explainer,
+    explainer: Explainer,
     /// The name that certificates are for.
-    pub(crate) host: String,
-    /// The Secret with the CA.
-    pub(crate) secret: String,
+    host: String,
+    /// The Secret with the CA, and its namespace.
+    secret: String,
+    namespace: String,
+}
+
+impl Explanations {
+    pub(crate) fn new(explainer: Explainer, settings: &Settings) -> Self {
+        Self {
+            explainer,
+            host: settings.endpoint(settings.port).host(),
+            secret: settings.secret_name.clone(),
+            namespace: settings.namespace.clone(),
+        }
+    }
+
+    /// What controllers of this process say of an object.
+    fn answer(&self, target: &Target, name: &str) -> Result<Value, Refusal> {
+        let key = ObjectKey::new(&target.namespace, name);
+        let plans = self.explainer.plans.of(target.resource.kind, &key);
+        let plans = plans.map_err(|none| match none {
+            NoPlan::Unknown(why) => (404, why),
+            NoPlan::Failed(why) => (500, why),
+        })?;
+        let outlines: Value = plans
+            .iter()
+            .map(|(name, plan)| (name.clone(), admin::outline(plan)))
+            .collect();
+        let leader = &self.explainer.leader;
+        Ok(json!({"answeredBy": leader.name(), "leader": leader.leads(), "plans": outlines}))
+    }
+}
+
+/// Questions of who is known to this process and may read the object.
+#[derive(Clone)]
+pub struct Inquiry {
+    explanations: Explanations,
+    client: Client,
+}
+
+impl Inquiry {
+    /// Asks through this client, as the process that has these settings.
+    pub fn new(explainer: Explainer, client: Client, settings: &Settings) -> Self {
+        Self {
+            explanations: Explanations::new(explainer, settings),
+            client,
+        }
+    }
+
+    /// Returns what `status` of an Explanation has.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a code and a sentence when there is no such object, and when the leader does not let this user know.
+    pub async fn ask(
+        &self,
+        resource: &'static Resource,
+        key: &ObjectKey,
+        uid: &str,
+        user: &UserInfo,
+    ) -> Result<Value, (u16, String)> {
+        if !self.explanations.explainer.leader.leads() {
+            let spec = json!({"group": resource.group, "kind": resource.kind, "name": &*key.name, "uid": uid});
+            let review = json!({
+                "uid": uid, "operation": "CREATE", "namespace": &*key.namespace, "object": {"spec": spec},
+                "userInfo": {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra},
+            });
+            match ask_leader(&self.explanations, &self.client, review).await {
+                Some(Answer::Status(status)) => return Ok(status),
+                Some(Answer::Refused(code, message)) => return Err((code, message)),
+                None => {}
+            }
+        }
+        let target = Target {
+            resource,
+            namespace: key.namespace.to_string(),
+        };
+        self.explanations.answer(&target, &key.name)
+    }
+}
+
+impl fmt::Debug for Inquiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inquiry")
+            .field("explanations", &self.explanations)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is asked.
@@ -94,8 +184,12 @@ struct Question {
     group: Option<String>,
     #[serde(default)]
     name: String,
+    /// Empty when there is no such object, and one is proposed.
     #[serde(default)]
     uid: String,
+    /// The object as it is to be.
+    #[serde(default)]
+    proposed: Option<Box<RawValue>>,
 }
 
 /// Answers a question.
@@ -129,25 +223,30 @@ async fn decide(request: &Request<'_>, context: &Context) -> Result<Verdict, Ref
     let (question, target) = read(request)?;
     allowed(&request.user_info, &target, context).await?;
     is_known(&question, &target, context).await?;
-    let leader = &explanations.explainer.leader;
-    if !is_passed_on
-        && !leader.leads()
-        && let Some(answered) = ask_leader(explanations, request, context).await
-    {
-        return Ok(answered);
+    if !is_passed_on && !explanations.explainer.leader.leads() {
+        let User {
+            username,
+            uid,
+            groups,
+            extra,
+        } = &request.user_info;
+        let review = json!({
+            "uid": request.uid, "operation": request.operation, "namespace": request.namespace, "object": request.object,
+            "userInfo": {"username": username, "uid": uid, "groups": groups, "extra": extra},
+        });
+        match ask_leader(explanations, &context.client, review).await {
+            Some(Answer::Status(status)) => return Ok(answered(status)),
+            Some(Answer::Refused(code, message)) => return Ok(Verdict::refuse(code, message)),
+            None => {}
+        }
     }
-    let key = ObjectKey::new(&target.namespace, &question.name);
-    let plans = explanations.explainer.plans.of(target.resource.kind, &key);
-    let plans = plans.map_err(|none| match none {
-        NoPlan::Unknown(why) => (404, why),
-        NoPlan::Failed(why) => (500, why),
-    })?;
-    let outlines: Value = plans
-        .iter()
-        .map(|(name, plan)| (name.clone(), admin::outline(plan)))
-        .collect();
-    let status = json!({"answeredBy": leader.name(), "leader": leader.leads(), "plans": outlines});
-    Ok(answered(status))
+    if let Some(proposed) = &question.proposed {
+        let proposal = proposal::answer(explanations, &question, proposed, &target, request, context).await?;
+        let leader = &explanations.explainer.leader;
+        let status = json!({"answeredBy": leader.name(), "leader": leader.leads(), "proposal": proposal});
+        return Ok(answered(status));
+    }
+    Ok(answered(explanations.answer(&target, &question.name)?))
 }
 
 /// The object that is asked about.
@@ -211,7 +310,7 @@ async fn allowed(user: &User<'_>, target: &Target, context: &Context) -> Result<
         version: Some(resource.version.to_owned()),
         ..ResourceAttributes::default()
     };
-    let texts = |raw: Option<&serde_json::value::RawValue>| raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let texts = |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
     let spec = SubjectAccessReviewSpec {
         user: Some(user.username.to_string()),
         uid: Some(user.uid.to_string()),
@@ -261,11 +360,14 @@ async fn is_known(question: &Question, target: &Target, context: &Context) -> Re
         Api::namespaced_with(context.client.clone(), namespace, &described)
     };
     let found = within(api.get_metadata_opt(&question.name)).await?;
+    let name = &question.name;
+    if found.is_none() && question.proposed.is_some() && question.uid.is_empty() {
+        return Ok(());
+    }
     let uid = found.and_then(|object| object.metadata.uid);
     if uid.is_some() && uid.as_deref() == Some(&question.uid) {
         return Ok(());
     }
-    let name = &question.name;
     Err((
         404,
         format!("spec.uid: there is no {} {name} with this UID", resource.kind),
@@ -280,10 +382,17 @@ async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Ref
     }
 }
 
+/// What the leader says.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Status(Value),
+    Refused(u16, String),
+}
+
 /// Passes a question on; nothing when the leader cannot be asked. What it refuses is refused.
-async fn ask_leader(explanations: &Explanations, request: &Request<'_>, context: &Context) -> Option<Verdict> {
-    match timeout(PATIENCE, pass_on(explanations, request, context)).await {
-        Ok(Ok(verdict)) => verdict,
+async fn ask_leader(explanations: &Explanations, client: &Client, review: Value) -> Option<Answer> {
+    match timeout(PATIENCE, pass_on(explanations, client, review)).await {
+        Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             tracing::debug!("the leader cannot be asked: {error:#}");
             None
@@ -294,13 +403,13 @@ async fn ask_leader(explanations: &Explanations, request: &Request<'_>, context:
 
 async fn pass_on(
     explanations: &Explanations,
-    request: &Request<'_>,
-    context: &Context,
-) -> Result<Option<Verdict>, Box<dyn std::error::Error + Send + Sync>> {
+    client: &Client,
+    mut review: Value,
+) -> Result<Option<Answer>, Box<dyn std::error::Error + Send + Sync>> {
     let Some(address) = explanations.explainer.leader.address().await else {
         return Ok(None);
     };
-    let secrets: Api<Secret> = Api::namespaced(context.client.clone(), &context.namespace);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &explanations.namespace);
     let secret = secrets.get(&explanations.secret).await?;
     let Some(ca) = secret.data.as_ref().and_then(|data| data.get(cert_key::CA_CERT)) else {
         return Ok(None);
@@ -313,21 +422,15 @@ async fn pass_on(
     config.tls_server_name = Some(explanations.host.clone());
     config.connect_timeout = Some(DEADLINE);
     let client = Client::try_from(config)?;
-    let User {
-        username,
-        uid,
-        groups,
-        extra,
-    } = &request.user_info;
-    let question = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {
-        "uid": request.uid, "operation": request.operation, "namespace": request.namespace,
-        "subResource": PASSED_ON, "dryRun": true, "object": request.object,
-        "resource": {"group": group::EXPLAIN, "version": group::V1ALPHA1, "resource": PLURAL},
-        "userInfo": {"username": username, "uid": uid, "groups": groups, "extra": extra},
-    }});
+    let resource = json!({"group": group::EXPLAIN, "version": group::V1ALPHA1, "resource": PLURAL});
+    merge(
+        &mut review,
+        &json!({"subResource": PASSED_ON, "dryRun": true, "resource": resource}),
+    );
+    let question = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": review});
     let post = http::Request::post(PATH).header(http::header::CONTENT_TYPE, "application/json");
     let answer: Review = client.request(post.body(question.to_string().into_bytes())?).await?;
-    verdict(answer.response)
+    read_answer(answer.response)
 }
 
 /// An answer of another replica.
@@ -357,13 +460,13 @@ struct Change {
     value: Value,
 }
 
-/// The verdict in an answer.
-fn verdict(response: Response) -> Result<Option<Verdict>, Box<dyn std::error::Error + Send + Sync>> {
+/// What an answer says.
+fn read_answer(response: Response) -> Result<Option<Answer>, Box<dyn std::error::Error + Send + Sync>> {
     if !response.allowed {
-        return Ok(Some(Verdict::refuse(response.status.code, response.status.message)));
+        return Ok(Some(Answer::Refused(response.status.code, response.status.message)));
     }
     let changes: Vec<Change> = serde_json::from_slice(&BASE64.decode(response.patch)?)?;
-    Ok(changes.into_iter().next().map(|change| answered(change.value)))
+    Ok(changes.into_iter().next().map(|change| Answer::Status(change.value)))
 }
 
 /// The verdict that gives a question its answer.
@@ -384,6 +487,7 @@ mod tests {
             group: group.map(str::to_owned),
             name: "web".to_owned(),
             uid: String::new(),
+            proposed: None,
         }
     }
 
@@ -398,15 +502,15 @@ mod tests {
     }
 
     #[test]
-    fn given_an_answer_of_the_leader_then_its_verdict_is_ours() {
-        let given = answered(json!({"a": 1}));
+    fn given_an_answer_of_the_leader_then_it_is_ours() {
         let passed = |given: &Verdict| {
             let text = crate::review::answer("admission.k8s.io/v1", "u", given).unwrap();
             let review: Review = serde_json::from_slice(&text).unwrap();
-            verdict(review.response).unwrap().unwrap()
+            read_answer(review.response).unwrap().unwrap()
         };
-        assert_eq!(passed(&given), given);
-        let refused = Verdict::refuse(403, "no");
-        assert_eq!(passed(&refused), refused);
+        let status = json!({"a": 1});
+        assert_eq!(passed(&answered(status.clone())), Answer::Status(status));
+        let refused = passed(&Verdict::refuse(403, "no"));
+        assert_eq!(refused, Answer::Refused(403, "no".to_owned()));
     }
 }

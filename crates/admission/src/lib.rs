@@ -218,11 +218,7 @@ impl Admission {
             stores,
             &settings.namespace,
         );
-        context.explanations = explainer.map(|explainer| Explanations {
-            explainer,
-            host: settings.endpoint(settings.port).host(),
-            secret: settings.secret_name.clone(),
-        });
+        context.explanations = explainer.map(|explainer| Explanations::new(explainer, &settings));
         context.spreads = spreads;
         if let Some(log) = audit {
             context = context.with_audit_log(log);

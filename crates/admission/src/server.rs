@@ -110,12 +110,12 @@ impl Server {
     /// Answers until `stop`, and a little longer.
     pub(crate) fn start(self, stop: CancellationToken, drain: DrainOptions) -> io::Result<Running> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (tell, told) = oneshot::channel();
+        let (sender, outcome) = oneshot::channel();
         std::thread::Builder::new().name("webhooks".to_owned()).spawn(move || {
             // Nobody may be there any more to hear it.
-            let _ = tell.send(runtime.block_on(self.run(stop, drain)));
+            let _ = sender.send(runtime.block_on(self.run(stop, drain)));
         })?;
-        Ok(Running(told))
+        Ok(Running(outcome))
     }
 
     async fn run(self, stop: CancellationToken, drain: DrainOptions) -> Result<(), ServerError> {

@@ -1,8 +1,9 @@
 //! `/validate-pod`: deletions, evictions and updates of Pods, as far as their PodUnavailableBudget allows. What then leaves is noted ([`leaving`]).
 //!
 //! - A Pod that names no budget is let through at once, and so is a change that does not disturb it.
-//! - A deletion or an update is judged by the Pod of the request, as it was before. An eviction does not bring the Pod along: the cache knows it, and before a Pod is let go as
-//!   one that need not be protected, the API server is asked.
+//! - A deletion or an update, of the Pod itself or of its resources (`pods/resize`), is judged by the Pod of the request, as it was before. An eviction does not bring the
+//!   Pod along: the cache knows it, and before a Pod is let go as one that need not be protected, or that has a place already, the API server is asked: the place may be that
+//!   of a Pod before it.
 //! - In a dry run, of the request or of the eviction it asks for, everything is judged and nothing written down.
 //! - A refusal is 403 with the reason `Forbidden`; [`Budgets`] tells it. What cannot be judged is 400.
 
@@ -28,6 +29,8 @@ use tokio::time::timeout;
 
 /// How long a Pod may take to be read.
 const DEADLINE: Duration = Duration::from_secs(3);
+/// The part of a Pod through which its resources are changed.
+const RESIZE: &str = "resize";
 /// Without these letters in it a Pod names no budget, and need not be read.
 const MARK: &str = "related-pub";
 
@@ -58,7 +61,7 @@ async fn protect(request: &Request<'_>, context: &Context) -> Verdict {
         return Verdict::allow();
     };
     let asked = match (&*request.operation, &*request.sub_resource) {
-        ("UPDATE", "") => updated(request, budgets),
+        ("UPDATE", "" | RESIZE) => updated(request, budgets),
         ("DELETE", "") => deleted(request, budgets),
         ("CREATE", "eviction") => evicted(request, context, budgets).await,
         _ => Ok(None),
@@ -68,9 +71,19 @@ async fn protect(request: &Request<'_>, context: &Context) -> Verdict {
         Ok(None) => return Verdict::allow(),
         Err(reason) => return Verdict::refuse(400, reason),
     };
-    let user = &*request.user_info.username;
-    match budgets.ask(&pod, operation, user, is_dry_run(request)).await {
-        Ok(Grant::Yes) => Verdict::allow(),
+    let (user, dry_run) = (&*request.user_info.username, is_dry_run(request));
+    let mut grant = budgets.ask(&pod, operation, user, dry_run).await;
+    if operation == Operation::Evict && matches!(grant, Ok(Grant::Again)) {
+        grant = match read_live(request, context, &pod.metadata.name).await {
+            Ok(Some(live)) if live.metadata.uid != pod.metadata.uid => {
+                budgets.ask(&live, operation, user, dry_run).await
+            }
+            Ok(_) => grant,
+            Err(reason) => return Verdict::refuse(400, reason),
+        };
+    }
+    match grant {
+        Ok(Grant::Yes | Grant::Again) => Verdict::allow(),
         Ok(Grant::No(reason)) => Verdict::refuse(403, reason).because("Forbidden"),
         Err(error) => Verdict::refuse(400, error.to_string()),
     }

@@ -14,4 +14,5 @@ mod cluster {
     mod pods;
     mod rotation;
     mod templates;
+    mod verdicts;
 }

@@ -4,6 +4,7 @@
 //! can be as large as a whole object, and nobody asks for them.
 
 pub mod compact;
+pub(crate) mod json;
 #[macro_use]
 mod object;
 mod owner;

@@ -7,6 +7,7 @@
 //!
 //! Need another field? Add it here, in `Template` when it is the same for all Pods of a template.
 
+mod json;
 pub mod status;
 mod wire;
 

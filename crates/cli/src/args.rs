@@ -1,5 +1,18 @@
 //! The command line.
 
+use crate::{
+    completion::Completion,
+    create::Create,
+    describe::Describe,
+    exec::Exec,
+    expose::Expose,
+    get::Get,
+    migrate::Migrate,
+    plan::Plan,
+    rollout::{Promote, Rollout},
+    scale::{Scale, ScaleDown},
+    set::Set,
+};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -19,7 +32,8 @@ pub(crate) struct Args {
 }
 
 /// The same flags as kubectl has.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// Path to the kubeconfig file
     #[arg(long, global = true, value_name = "FILE")]
@@ -39,23 +53,88 @@ pub(crate) struct Connection {
     /// How long one answer may take
     #[arg(long, global = true, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) request_timeout: Duration,
+    #[command(flatten)]
+    pub(crate) overrides: Overrides,
+}
+
+/// What goes before the kubeconfig.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Overrides {
+    /// Address of the API server
+    #[arg(short, long, global = true, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// Bearer token to log in with
+    #[arg(long, global = true)]
+    pub(crate) token: Option<String>,
+    /// User to act as
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub(crate) as_user: Option<String>,
+    /// Group to act as; may be given several times
+    #[arg(long, global = true, value_name = "GROUP")]
+    pub(crate) as_group: Vec<String>,
+    /// UID to act as
+    #[arg(long, global = true, value_name = "UID")]
+    pub(crate) as_uid: Option<String>,
+    /// File with the certificate of the authority that the API server is trusted by
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) certificate_authority: Option<PathBuf>,
+    /// File with the certificate to log in with
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) client_certificate: Option<String>,
+    /// File with the key of that certificate
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) client_key: Option<String>,
+    /// Do not check the certificate of the API server
+    #[arg(long, global = true)]
+    pub(crate) insecure_skip_tls_verify: bool,
+    /// Name that the certificate of the API server has to have
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) tls_server_name: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what a controller does with an object now, and what holds it back
     Explain(Explain),
-    /// Show on which nodes a BroadcastJob has Pods, how they are, and why they failed
+    /// Show how far objects are and what they wait for; of one BroadcastJob, its nodes and why Pods failed
     Get(Get),
+    /// See how a rollout goes, go back, pause it, start all Pods anew
+    #[command(subcommand)]
+    Rollout(Rollout),
+    /// Let more Pods of a partitioned rollout be updated
+    Promote(Promote),
+    /// Set images, variables, resources or the account of a workload's Pods
+    #[command(subcommand)]
+    Set(Set),
+    /// Set how many Pods a workload has
+    Scale(Scale),
+    /// Delete Pods of a CloneSet by name, and want as many fewer
+    Scaledown(ScaleDown),
+    /// Make a Job, a BroadcastJob or a ContainerRecreateRequest
+    #[command(subcommand)]
+    Create(Create),
+    /// Tell all that is known of an object
+    Describe(Describe),
     /// Restart containers of a running Pod in place, and follow how it goes
     Restart(Restart),
     /// Pull an image onto nodes ahead of time, and follow how it goes
     Pull(Pull),
+    /// Run a command in a container of a Pod, or of the most active Pod of a workload
+    Exec(Exec),
+    /// Make a Service for a workload, a Pod or another Service
+    Expose(Box<Expose>),
+    /// Move the Pods of a Deployment to a CloneSet or back, without a moment below the wanted replicas
+    Migrate(Migrate),
+    /// Say what a change would do: which Pods in place and which anew, in which order, within which budget
+    Plan(Plan),
     /// Look at what SidecarSets do to Pods
     #[command(subcommand)]
     Sidecar(SidecarCommand),
     /// Open the manager's live page
     Ui(Ui),
+    /// Print what makes a shell complete commands, kinds and names
+    Completion(Completion),
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -162,7 +241,7 @@ pub(crate) struct Pull {
     pub(crate) no_wait: bool,
 }
 
-fn parse_pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("{text:?} is not of the form key=value")),
@@ -194,16 +273,6 @@ pub(crate) struct Explain {
     pub(crate) manager_port: u16,
 }
 
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  kubectl kruise get broadcastjob clean-up\n  kubectl kruise get bcj/clean-up -n shop"
-)]
-pub(crate) struct Get {
-    /// Kind and name: `broadcastjob clean-up`, or `broadcastjob/clean-up`
-    #[arg(required = true, num_args = 1..=2, value_name = "KIND NAME")]
-    pub(crate) object: Vec<String>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     Text,
@@ -211,7 +280,7 @@ pub(crate) enum Output {
 }
 
 /// As kubectl: a number of seconds, or a number with a unit.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.find(|sign: char| !sign.is_ascii_digit()) {
         Some(at) => text.split_at(at),
         None => (text, "s"),

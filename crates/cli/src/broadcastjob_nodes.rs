@@ -4,7 +4,7 @@
 //! why the Pod has no node. What the job says of itself follows: nodes that wait for their turn, and its conditions.
 
 use crate::{
-    args::{Connection, Get},
+    args::Connection,
     connect::connect,
     explain::{Completeness, get, print},
     object::{self, ExplainedKind},
@@ -12,7 +12,7 @@ use crate::{
 };
 use anyhow::{Context as _, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::Pod;
-use kruise_api::{broadcastjob, names::label};
+use kruise_api::names::label;
 use kube::{Api, Client, api::ListParams};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -23,11 +23,8 @@ const PAGE: u32 = 500;
 /// Most characters of what somebody else says.
 const LONGEST: usize = 120;
 
-pub(crate) async fn run(connection: &Connection, args: &Get) -> Result<Completeness> {
-    let (kind, name) = object::read(&args.object)?;
-    if kind.info.kind != broadcastjob::KIND.kind {
-        bail!("{}s cannot be shown; what can: broadcastjob", kind.info.kind);
-    }
+pub(crate) async fn run(connection: &Connection, words: &[String]) -> Result<Completeness> {
+    let (kind, name) = object::read(words)?;
     let (client, namespace) = connect(connection).await?;
     let asked = async {
         let job = get(&client, kind, &namespace, name).await?;

@@ -3,16 +3,21 @@
 use crate::{
     args::{Connection, Explain, Output},
     connect::connect,
+    kinds::Kind,
     manager::{self, Subject},
     object::{self, ExplainedKind},
     protection,
+    server::{Refusal, Server},
     text::{Explanation, visible_lines},
 };
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use kruise_api::resource::Scope;
-use kube::{Api, Client, api::DynamicObject};
+use kube::Client;
 use serde_json::{Value, json};
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
 use tokio::time::timeout;
 
 /// How much of what was asked for could be done.
@@ -22,7 +27,12 @@ pub(crate) enum Completeness {
     WithoutManager,
     /// What was asked for was not done, or not everywhere.
     Failed,
+    /// A command in a container ended so.
+    Exit(u8),
 }
+
+/// Whoever asks has a deadline of its own, which is shorter.
+const PATIENCE: Duration = Duration::from_hours(1);
 
 pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Completeness> {
     if let Some(done) = protection::run(connection, args).await? {
@@ -81,27 +91,13 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Reads an object of a kind.
+/// Reads an object of a kind, as it is in the newest version.
 pub(crate) async fn get(client: &Client, kind: &ExplainedKind, namespace: &str, name: &str) -> Result<Value> {
-    let resource = kind.resource();
-    let api: Api<DynamicObject> = if namespace.is_empty() {
-        Api::all_with(client.clone(), &resource)
-    } else {
-        Api::namespaced_with(client.clone(), namespace, &resource)
-    };
-    match api.get(name).await {
-        Ok(object) => Ok(serde_json::to_value(object)?),
-        // An object that is not there is named in the answer; a kind that is not there is not.
-        Err(kube::Error::Api(status))
-            if status.code == 404 && status.details.as_ref().is_none_or(|details| details.name != name) =>
-        {
-            Err(anyhow!(
-                "the cluster does not know {}s: OpenKruise is not installed there",
-                kind.info.kind
-            ))
-        }
-        Err(kube::Error::Api(status)) => Err(anyhow!("{}", status.message)),
-        Err(error) => Err(error).context("the API server cannot be asked"),
+    let server = Server::of(client.clone(), namespace.to_owned(), PATIENCE);
+    match server.get(Kind::of(kind.info), None, namespace, name).await {
+        Ok(object) => Ok(object.newest()),
+        Err(Refusal::Other(error)) => Err(error),
+        Err(refusal) => Err(refusal.into()),
     }
 }
 

@@ -86,6 +86,21 @@ pub(crate) async fn ask(client: &Client, args: &Explain, about: &Subject<'_>, pa
 
 /// Asks through the API server; nothing when it does not know how.
 async fn question(client: &Client, about: &Subject<'_>) -> Result<Option<Answer>> {
+    let status = pose(client, about, None).await?;
+    Ok(status.map(|(status, by)| Answer {
+        by,
+        plans: status["plans"].clone(),
+    }))
+}
+
+/// Asks what an object would come to if it were as proposed, and who says so; nothing when nobody answers such questions.
+pub(crate) async fn propose(client: &Client, about: &Subject<'_>, proposed: &Value) -> Result<Option<(Value, String)>> {
+    let status = pose(client, about, Some(proposed)).await?;
+    Ok(status.and_then(|(status, by)| Some((status.get("proposal")?.clone(), by))))
+}
+
+/// Poses a question in a dry run; nothing when the API server does not know questions, or when nobody answers.
+async fn pose(client: &Client, about: &Subject<'_>, proposed: Option<&Value>) -> Result<Option<(Value, String)>> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group::EXPLAIN, group::V1ALPHA1, "Explanation"));
     // Of objects of the cluster it can be asked in any namespace.
     let namespace = if about.namespace.is_empty() {
@@ -94,7 +109,10 @@ async fn question(client: &Client, about: &Subject<'_>) -> Result<Option<Answer>
         about.namespace
     };
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-    let spec = json!({"group": about.info.group, "kind": about.info.kind, "name": about.name, "uid": about.uid});
+    let mut spec = json!({"group": about.info.group, "kind": about.info.kind, "name": about.name, "uid": about.uid});
+    if let Some(proposed) = proposed {
+        spec["proposed"] = proposed.clone();
+    }
     let question = DynamicObject::new("question", &resource).data(json!({"spec": spec}));
     let params = PostParams {
         dry_run: true,
@@ -115,10 +133,8 @@ async fn question(client: &Client, about: &Subject<'_>) -> Result<Option<Answer>
     } else {
         ", which does not lead and does not know what came of the last writes"
     };
-    Ok(Some(Answer {
-        by: format!("{by}{note}"),
-        plans: status["plans"].clone(),
-    }))
+    let by = format!("{by}{note}");
+    Ok(Some((status, by)))
 }
 
 /// The Pod that leads.

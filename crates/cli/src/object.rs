@@ -9,9 +9,10 @@ mod probes;
 mod spreads;
 mod workloads;
 
+use crate::{kinds, select::checked};
 use anyhow::{Result, bail};
 use kruise_api::{
-    advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, persistentpodstate, podprobemarker,
+    advancedcronjob, broadcastjob, cloneset, daemonset, ephemeraljob, nodepodprobe, persistentpodstate, podprobemarker,
     registry::KindInfo, resourcedistribution, sidecarset, statefulset, uniteddeployment, workloadspread,
 };
 use kube::core::{ApiResource, GroupVersionKind};
@@ -74,6 +75,11 @@ const KINDS: &[ExplainedKind] = &[
         describe: probes::describe,
     },
     ExplainedKind {
+        info: &nodepodprobe::KIND,
+        summary: probes::node_summary,
+        describe: probes::node_describe,
+    },
+    ExplainedKind {
         info: &ephemeraljob::KIND,
         summary: jobs::ephemeraljob_summary,
         describe: jobs::ephemeraljob,
@@ -132,6 +138,12 @@ impl ExplainedKind {
     }
 }
 
+/// Returns how a kind is explained; nothing when it cannot be.
+pub(crate) fn explained(info: &KindInfo) -> Option<&'static ExplainedKind> {
+    let is_same = |known: &&ExplainedKind| (known.info.group, known.info.kind) == (info.group, info.kind);
+    KINDS.iter().find(is_same)
+}
+
 fn has_status(object: &Value) -> bool {
     object
         .get("status")
@@ -172,19 +184,11 @@ pub(crate) fn read(words: &[String]) -> Result<(&'static ExplainedKind, &str)> {
         [kind, name] => (kind.as_str(), name.as_str()),
         _ => bail!("say a kind and a name"),
     };
-    let plain = kind.to_lowercase();
-    let plain = plain.split('.').next().unwrap_or_default();
-    let is_meant = |info: &KindInfo| {
-        plain == info.plural || plain == info.kind.to_lowercase() || info.short_names.contains(&plain)
-    };
-    let Some(known) = KINDS.iter().find(|known| is_meant(known.info)) else {
+    let Some(known) = kinds::ours(kind).and_then(explained) else {
         let all: Vec<String> = KINDS.iter().map(|known| known.info.singular()).collect();
         bail!("{kind} cannot be explained yet; what can: {}", all.join(", "));
     };
-    if name.is_empty() || name.contains('/') {
-        bail!("{name:?} is not a name");
-    }
-    Ok((known, name))
+    Ok((known, checked(name)?))
 }
 
 #[cfg(test)]

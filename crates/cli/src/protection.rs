@@ -12,12 +12,14 @@ use crate::{
 };
 use anyhow::{Context as _, Result, anyhow, bail};
 use jiff::Timestamp;
-use k8s_openapi::api::{core::v1::Pod as WholePod, policy::v1::PodDisruptionBudget};
-use kruise_api::{gates::Gates, pod::Pod, podunavailablebudget, podunavailablebudget::v1beta1::PodUnavailableBudget};
+use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod as WholePod, policy::v1::PodDisruptionBudget};
+use kruise_api::{
+    gates::Gates, kind::Kind as _, pod::Pod, podunavailablebudget, podunavailablebudget::v1beta1::PodUnavailableBudget,
+};
 use kruise_core::{
     plan::{PodNames, words},
     podunavailablebudget::{explain, ledger::Operation, related},
-    shared::selector,
+    shared::{selector, workload::WorkloadRef},
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -194,18 +196,19 @@ async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Report> {
         .and_then(serde_json::from_value)
         .context("the Pod cannot be read")?;
     let api: Api<PodUnavailableBudget> = Api::namespaced(client.clone(), namespace);
-    let budget = match related::budget_of(&pod.metadata) {
-        Some(name) => api.get_opt(name).await.map_err(said)?,
-        None => None,
-    };
+    let budgets = api.list(&ListParams::default()).await.map_err(said)?.items;
+    let named = related::budget_of(&pod.metadata);
+    let budget = budgets.iter().find(|budget| budget.metadata.name.as_deref() == named);
     let (gates, now) = (Gates::default(), Timestamp::now());
-    let says = |operation| explain::pod(&pod, budget.as_ref(), operation, gates, now);
+    let says = |operation| explain::pod(&pod, budget, operation, gates, now);
     let (deletion, eviction) = (says(Operation::Delete), says(Operation::Evict));
     let mut sentences = if deletion == eviction {
         vec![deletion]
     } else {
         vec![format!("Deletion: {deletion}"), format!("Eviction: {eviction}")]
     };
+    let workload = workload(client, namespace, &pod).await;
+    sentences.extend(explain::others(&pod, workload.as_ref(), &budgets));
     let api: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), namespace);
     for other in api.list(&ListParams::default()).await.map_err(said)?.items {
         let labels = other.spec.as_ref().and_then(|spec| spec.selector.as_ref());
@@ -235,6 +238,21 @@ async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Report> {
         sentences,
         manager: None,
     })
+}
+
+/// The workload of a Pod: of a ReplicaSet its Deployment, if that can be seen.
+async fn workload(client: &Client, namespace: &str, pod: &Pod) -> Option<WorkloadRef> {
+    let owner = WorkloadRef::from(pod.metadata.controller()?);
+    if !owner.is_of(ReplicaSet::GROUP, ReplicaSet::KIND) {
+        return Some(owner);
+    }
+    let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), namespace);
+    let set = sets.get_metadata_opt(&owner.name).await.ok().flatten();
+    let above = set.and_then(|set| set.metadata.owner_references).unwrap_or_default();
+    let above = above.into_iter().find(|above| above.controller == Some(true));
+    Some(above.map_or(owner, |above| {
+        WorkloadRef::new(&above.api_version, &above.kind, &above.name)
+    }))
 }
 
 fn said(error: kube::Error) -> anyhow::Error {

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kruise_testkit::{
     cluster,
     eventually::{NotYet, eventually, not_yet, run_test},
@@ -119,5 +119,88 @@ fn given_restart_and_pull_then_progress_is_told_and_the_exit_code_says_how_it_en
         ];
         let late = plugin(&space, &late).await;
         tells(&late, 1, &["recreating has exceeded the activeDeadlineSeconds"]);
+    });
+}
+
+/// Waits until a CloneSet has so many available Pods at its newest revision.
+async fn available(space: &FreshNamespace, name: &str, wanted: i64) -> DynamicObject {
+    let sets: Api<DynamicObject> = Api::namespaced_with(
+        space.api::<Pod>().into_client(),
+        space.name(),
+        &ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "CloneSet")),
+    );
+    eventually(PATIENCE, "the Pods are available", || async {
+        let set = sets.get(name).await?;
+        let status = &set.data["status"];
+        if status["availableReplicas"] == wanted && status["updatedReplicas"] == wanted {
+            Ok(set)
+        } else {
+            Err(not_yet(status))
+        }
+    })
+    .await
+}
+
+#[test]
+fn given_a_deployment_then_it_is_migrated_planned_for_and_looked_into() {
+    run_test(Duration::from_mins(6), async {
+        let client = cluster::nodes_client().await;
+        let space = namespace::fresh(&client, "plugin-plan").await.unwrap();
+        let deployments: Api<Deployment> = space.api();
+        let deployment = json!({
+            "metadata": {"name": "web"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"terminationGracePeriodSeconds": 2, "containers": [{"name": "main", "image": "nginx:1.25"}]},
+            }},
+        });
+        let deployment = serde_json::from_value(deployment).unwrap();
+        deployments.create(&PostParams::default(), &deployment).await.unwrap();
+        eventually(PATIENCE, "the Deployment is at rest", || async {
+            let status = deployments.get("web").await?.status.unwrap_or_default();
+            (status.available_replicas == Some(2))
+                .then_some(())
+                .ok_or_else(|| not_yet(&status))
+        })
+        .await;
+        let moved = plugin(&space, &["migrate", "deployment", "web", "--timeout-seconds", "120"]).await;
+        tells(
+            &moved,
+            0,
+            &["Successfully migrated 2 replicas from Deployment/web to CloneSet/web"],
+        );
+        available(&space, "web", 2).await;
+
+        let file = std::env::temp_dir().join(format!("{}.yaml", space.name()));
+        let new = "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: web}\nspec:\n  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1, partition: 1}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: main, image: 'nginx:1.21'}]}\n";
+        std::fs::write(&file, new).unwrap();
+        let planned = plugin(&space, &["plan", "-f", file.to_str().unwrap()]).await;
+        drop(std::fs::remove_file(&file));
+        tells(
+            &planned,
+            0,
+            &[
+                "What becomes of Pods: 1 Pod updated in place",
+                "Budget: 2 of 2 Pods are ready now; it never gets fewer than 1, and there are never more than 2 Pods.",
+                "The partition keeps 1 Pod at the old revision.",
+                "Nothing was written.",
+            ],
+        );
+        let set = available(&space, "web", 2).await;
+        assert_eq!(
+            set.data["spec"]["template"]["spec"]["containers"][0]["image"],
+            "nginx:1.25"
+        );
+
+        let told = plugin(&space, &["exec", "cloneset/web", "--", "cat", "/etc/hostname"]).await;
+        tells(&told, 0, &["web-"]);
+        let failed = plugin(
+            &space,
+            &["exec", "cloneset/web", "-c", "main", "--", "sh", "-c", "exit 7"],
+        )
+        .await;
+        tells(&failed, 7, &[]);
+        let absent = plugin(&space, &["exec", "cloneset/web", "-S", "log", "--", "date"]).await;
+        tells(&absent, 1, &["container log not found in pod"]);
     });
 }

@@ -75,8 +75,8 @@ pub trait Admit: Sized + Send + Sync + 'static {
         self.validate(env, found)
     }
 
-    /// Returns what the user should know of this object, which is allowed.
-    fn warnings(&self, _env: &Env) -> Vec<String> {
+    /// Returns what the user should know of this object, which is allowed; `found` is what was looked up to validate it.
+    fn warnings(&self, _env: &Env, _found: &Lookups) -> Vec<String> {
         Vec::new()
     }
 

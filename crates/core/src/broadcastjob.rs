@@ -44,6 +44,7 @@ use serde_json::Value;
 use crate::admission;
 use crate::plan::why;
 use crate::plan::{Env, Event, Observation, Outcome, Plan};
+use crate::shared::membership;
 use crate::shared::seconds::whole_seconds;
 use crate::shared::time_to_live;
 use counts::Counts;
@@ -223,7 +224,7 @@ fn run(
     progress.enter(BroadcastJobPhase::Running);
     if !observed.unreadable.is_empty() {
         let pods = observed.unreadable.iter().map(|head| &*head.metadata.name).collect();
-        plan.because(why::Pods::PodsUnreadable { pods });
+        membership::wait_for_unreadable(pods, plan);
         progress.write(plan);
         return;
     }

@@ -47,7 +47,6 @@ pub mod version;
 mod world;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_api::kind::Kind as _;
@@ -69,9 +68,6 @@ use snapshot::Snapshot;
 use update::Outdated;
 
 const DEFAULT_HISTORY_LIMIT: i32 = 10;
-
-/// When a set that stands still looks again: nobody tells it that a Pod which could never be read is gone.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// What to do for a CloneSet now.
 pub fn plan(observed: &Observed, env: &Env) -> Plan {
@@ -140,10 +136,7 @@ fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
 /// Somebody's Pod must not be taken for absent because we cannot read it: while there is one, none is created or deleted, and none begins
 /// an update. Those that are on their way get what they need.
 fn stand_still(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Option<String> {
-    plan.because(why::Pods::PodsUnreadable {
-        pods: snapshot.unreadable.clone(),
-    });
-    plan.wake(LOOK_AGAIN);
+    membership::wait_for_unreadable(snapshot.unreadable.clone(), plan);
     snapshot.revisions.store(plan);
     let is_readable = |pod: &str| {
         snapshot

@@ -42,7 +42,6 @@ pub mod validate;
 mod world;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use kruise_api::daemonset::v1beta1::DaemonSet;
 use kruise_api::kind::Kind as _;
@@ -62,9 +61,6 @@ use crate::shared::selector;
 use advance::advance;
 use snapshot::Snapshot;
 
-/// When a set that stands still looks again: nobody tells it that a Pod which could never be read is gone.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
-
 /// What to do for a DaemonSet now.
 pub fn plan(observed: &Observed, env: &Env) -> Plan {
     let mut plan = Plan::default();
@@ -74,8 +70,8 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     }
     if selector::is_empty(&observed.set.spec.selector) {
         let message = "spec.selector chooses everything";
-        let told = "This daemon set is selecting all pods. A non-empty selector is required.";
-        plan.events.push(Event::warning(event::SELECTING_ALL, told));
+        let text = "This daemon set is selecting all pods. A non-empty selector is required.";
+        plan.events.push(Event::warning(event::SELECTING_ALL, text));
         plan.because(why::General::Invalid {
             message: message.to_owned(),
         });
@@ -97,10 +93,7 @@ pub fn node_requirements(set: &DaemonSet) -> Result<NodeRequirements, String> {
 fn act(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     let mut is_complete = false;
     if !snapshot.unreadable.is_empty() {
-        plan.because(why::Pods::PodsUnreadable {
-            pods: snapshot.unreadable.clone(),
-        });
-        plan.wake(LOOK_AGAIN);
+        membership::wait_for_unreadable(snapshot.unreadable.clone(), plan);
         snapshot.revisions.store(plan);
         advance(snapshot, |_| true, plan);
     } else if !claim(snapshot, plan) && !revisions::keep(snapshot, plan) {

@@ -23,6 +23,7 @@ pub mod pod_readiness;
 pub mod pod_template;
 pub mod podprobemarker;
 pub mod podunavailablebudget;
+pub mod rehearsal;
 pub mod resourcedistribution;
 pub mod shared;
 pub mod sidecar_terminator;

@@ -50,7 +50,7 @@ pub struct Observed {
     pub name: String,
     /// What there is.
     pub state: Option<Arc<PersistentPodState>>,
-    /// StatefulSets of the same name, ours first: they may ask for one.
+    /// Workloads of the same name, our StatefulSets first: they may ask for one.
     pub namesakes: Vec<Workload>,
     /// The workload that it is about; nothing when there is none, or why it is not known.
     pub target: Result<Option<Workload>, String>,

@@ -24,6 +24,7 @@ pub mod status;
 mod tests;
 pub mod validate;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kruise_api::names::{annotation, event};
@@ -48,6 +49,8 @@ pub struct Observed {
     pub pods: Vec<Arc<Pod>>,
     /// How many Pods its workloads should have, or why that is not known.
     pub expected: Result<i32, String>,
+    /// Pods that are seen as if they stayed, and are on their way out or gone: the API server was asked about places that are to be forgotten.
+    pub leaving: BTreeSet<String>,
 }
 
 impl Observation for Observed {
@@ -87,7 +90,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
             .push(Event::normal(event::NO_PODS, "No matching pods found"));
     }
     plan.push(mark(budget, &pods));
-    let rebuilt = status::rebuild(budget, &pods, counts, env);
+    let rebuilt = status::rebuild(budget, &pods, &observed.leaving, counts, env);
     for pod in &rebuilt.not_deleted {
         plan.events.push(not_deleted(pod));
     }

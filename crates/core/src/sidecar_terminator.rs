@@ -104,8 +104,8 @@ fn swap_images(pod: &Pod, group: &Group<'_>) -> Option<Write> {
     }
     let names: Vec<&str> = group.iter().map(|sidecar| &*sidecar.container.name).collect();
     let request = change.requests(pod, Guard::Version, true).into_iter().next()?;
-    let told = told(&names, "in-place update");
-    Some(Write::from(Action::patch_pod(pod, request)).then(told))
+    let event = event_of(&names, "in-place update");
+    Some(Write::from(Action::patch_pod(pod, request)).then(event))
 }
 
 /// Has the daemon of the node stop sidecars, unless it was asked before.
@@ -119,7 +119,7 @@ fn stop(observed: &Observed, group: &Group<'_>) -> Option<Write> {
     let namespace = &*pod.metadata.namespace;
     let target = Target::new(ContainerRecreateRequest::RESOURCE, namespace, &name);
     let body = request(pod, &name, &names);
-    Some(Write::from(Action::create(target, body)).then(told(&names, "crr")))
+    Some(Write::from(Action::create(target, body)).then(event_of(&names, "crr")))
 }
 
 fn request(pod: &Pod, name: &str, containers: &[&str]) -> Value {
@@ -161,7 +161,7 @@ fn final_phase(pod: &Pod, containers: &Containers<'_>, env: &Env) -> Option<Writ
     Some(Action::patch(Target::of(pod), status, patch, Preconditions::unchanged(pod)).into())
 }
 
-fn told(sidecars: &[&str], way: &str) -> Event {
+fn event_of(sidecars: &[&str], way: &str) -> Event {
     let sidecars = sidecars.join(" ");
     let message = format!("Kruise SidecarTerminator is trying to terminate sidecar [{sidecars}] using {way}");
     Event::normal(event::SIDECAR_TERMINATOR, message)

@@ -21,6 +21,7 @@ pub mod convert;
 mod counts;
 mod create;
 pub mod default;
+mod erased;
 mod explain;
 #[cfg(test)]
 mod fixtures;
@@ -135,10 +136,7 @@ fn adopt(snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
 /// Somebody's Pod must not be taken for absent because we cannot read it: while there is one, none is created or deleted, and none begins an update. Those that
 /// are on their way get what they need.
 fn stand_still(snapshot: &Snapshot<'_>, plan: &mut Plan) -> Failures {
-    plan.because(why::Pods::PodsUnreadable {
-        pods: snapshot.unreadable.clone(),
-    });
-    plan.wake(scale::LOOK_AGAIN);
+    membership::wait_for_unreadable(snapshot.unreadable.clone(), plan);
     snapshot.revisions.store(plan);
     let candidates = order::candidates(snapshot).into_iter().collect();
     let unreadable = &snapshot.observed.unreadable;

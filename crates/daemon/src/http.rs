@@ -58,7 +58,7 @@ impl Agent {
 }
 
 /// Makes the request of a preStop hook; any answer is good, and none of it is read.
-pub(crate) async fn tell(request: &Request) -> Result<(), String> {
+pub(crate) async fn send(request: &Request) -> Result<(), String> {
     match ask_as(request, Agent::Lifecycle).await {
         // Who speaks plainly is asked plainly, and told no secrets.
         Err(Failed::NotTls) => {
@@ -319,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn given_any_answer_then_it_is_good() {
         let (port, heard) = server("HTTP/1.1 500 Broken\r\ncontent-length: 0\r\n\r\n").await;
-        tell(&given(port, false)).await.expect("answered");
+        send(&given(port, false)).await.expect("answered");
         let heard = heard.await.expect("heard").to_lowercase();
         for part in [
             "get /bye?now=1 http/1.1",
@@ -337,7 +337,7 @@ mod tests {
         secret
             .headers
             .push(("authorization".to_owned(), "Bearer s3cret".to_owned()));
-        tell(&secret).await.expect("answered");
+        send(&secret).await.expect("answered");
         let heard = heard.await.expect("heard");
         assert!(
             heard.starts_with("GET /bye") && heard.to_lowercase().contains("x-why: update"),
@@ -349,20 +349,20 @@ mod tests {
     #[tokio::test]
     async fn given_nobody_or_nonsense_then_it_is_an_error() {
         let (port, _heard) = server("").await;
-        assert!(tell(&given(port, false)).await.is_err());
+        assert!(send(&given(port, false)).await.is_err());
         let closed = TcpListener::bind("127.0.0.1:0")
             .await
             .expect("a port")
             .local_addr()
             .expect("one")
             .port();
-        assert!(tell(&given(closed, false)).await.is_err());
+        assert!(send(&given(closed, false)).await.is_err());
         let mut odd = given(port, false);
         odd.headers = vec![("no header\n".to_owned(), "x".to_owned())];
-        assert!(tell(&odd).await.is_err());
+        assert!(send(&odd).await.is_err());
         let mut odd = given(port, false);
         odd.path = "a b\n".to_owned();
-        assert!(tell(&odd).await.is_err());
+        assert!(send(&odd).await.is_err());
     }
 
     #[tokio::test]

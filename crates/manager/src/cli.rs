@@ -57,6 +57,9 @@ pub struct ProcessFlags {
     /// Where /debug/pprof/ is served; an address that is taken is reported and not fatal
     #[arg(long, value_name = "ADDRESS", default_value = ":8090", value_parser = parse_bind)]
     pub pprof_addr: Bind,
+    /// Where the live page is served, for example :8082; 0 turns it off
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_bind)]
+    pub ui_addr: Bind,
     /// Features to switch on or off: `Gate=true,Other=false`; `AllAlpha` and `AllBeta` set a whole stage
     #[arg(long, value_name = "GATES")]
     pub feature_gates: Vec<String>,

@@ -17,6 +17,7 @@ mod imagepulljob;
 mod launch_priority;
 mod nodeimage;
 mod nodepodprobe;
+mod owned;
 mod persistentpodstate;
 mod pod_marks;
 mod pod_readiness;
@@ -32,12 +33,13 @@ mod workloadspread;
 
 use crate::{
     platform::Platform,
-    reconcile::{Observer, Reconciler},
+    reconcile::{Observer, Reconciler, Rehearser},
 };
 use futures::future::BoxFuture;
 use kruise_admission::descriptor::{self, Controller};
 use kruise_api::{gates::Gates, names::component::controller};
 use kruise_runtime::{resource::ObjectKey, shutdown::CancellationToken};
+use serde_json::Value;
 use std::{fmt, sync::Arc};
 
 /// Builds a controller: declares its watches and starts nothing.
@@ -50,7 +52,7 @@ const BUILT: &[(&str, Build)] = &[
         build_one::<advancedcronjob::AdvancedCronJobs>,
     ),
     (controller::BROADCAST_JOB, build_one::<broadcastjob::BroadcastJobs>),
-    (controller::CLONE_SET, build_one::<cloneset::CloneSets>),
+    (controller::CLONE_SET, build_rehearsed::<cloneset::CloneSets>),
     (
         controller::CONTAINER_LAUNCH_PRIORITY,
         build_one::<launch_priority::LaunchPriority>,
@@ -59,7 +61,7 @@ const BUILT: &[(&str, Build)] = &[
         controller::CONTAINER_RECREATE_REQUEST,
         build_one::<containerrecreaterequest::ContainerRecreateRequests>,
     ),
-    (controller::DAEMON_SET, build_one::<daemonset::DaemonSets>),
+    (controller::DAEMON_SET, build_rehearsed::<daemonset::DaemonSets>),
     (controller::EPHEMERAL_JOB, build_one::<ephemeraljob::EphemeralJobs>),
     (
         controller::IMAGE_LIST_PULL_JOB,
@@ -90,7 +92,7 @@ const BUILT: &[(&str, Build)] = &[
         controller::SIDECAR_TERMINATOR,
         build_one::<sidecar_terminator::SidecarTerminator>,
     ),
-    (controller::STATEFUL_SET, build_one::<statefulset::StatefulSets>),
+    (controller::STATEFUL_SET, build_rehearsed::<statefulset::StatefulSets>),
     (
         controller::UNITED_DEPLOYMENT,
         build_one::<uniteddeployment::UnitedDeployments>,
@@ -129,6 +131,25 @@ impl fmt::Debug for ControllerHandle {
 
 /// Builds the controller of one kind.
 fn build_one<O: Observer>(platform: &mut Platform, described: &'static Controller) -> ControllerHandle {
+    build_reconciler::<O>(platform, described).1
+}
+
+/// Builds the controller of a kind whose changes can be played through.
+fn build_rehearsed<O: Rehearser>(platform: &mut Platform, described: &'static Controller) -> ControllerHandle {
+    let (reconciler, handle) = build_reconciler::<O>(platform, described);
+    let kind = reconciler.kind();
+    let rehearse = move |key: &ObjectKey, proposed: &Value| {
+        let rehearsal = reconciler.rehearse(key, proposed)?;
+        serde_json::to_value(rehearsal).map_err(|error| error.to_string())
+    };
+    platform.plans().add_rehearsal(kind, Arc::new(rehearse));
+    handle
+}
+
+fn build_reconciler<O: Observer>(
+    platform: &mut Platform,
+    described: &'static Controller,
+) -> (Arc<Reconciler<O>>, ControllerHandle) {
     let observer = O::new(platform);
     let context = Arc::new(platform.context(described));
     let controller = context.controller();
@@ -139,11 +160,12 @@ fn build_one<O: Observer>(platform: &mut Platform, described: &'static Controlle
     platform
         .plans()
         .add(reconciler.kind(), described.name, Arc::new(explain));
+    let reconciles = reconciler.clone();
     let reconcile = move |key| {
-        let reconciler = reconciler.clone();
+        let reconciler = reconciles.clone();
         async move { reconciler.reconcile(&key).await }
     };
-    ControllerHandle {
+    let handle = ControllerHandle {
         name: described.name,
         on_start: Box::new(move || {
             for subscribe in subscriptions {
@@ -151,7 +173,8 @@ fn build_one<O: Observer>(platform: &mut Platform, described: &'static Controlle
             }
         }),
         run: Box::new(|stop| Box::pin(controller.run(stop, reconcile))),
-    }
+    };
+    (reconciler, handle)
 }
 
 /// Builds every controller that exists and whose gates are on.

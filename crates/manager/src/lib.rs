@@ -8,6 +8,7 @@ pub mod cli;
 pub mod configuration;
 pub mod controllers;
 mod leader;
+mod live_page;
 pub mod platform;
 mod reconcile;
 pub mod run;

@@ -5,6 +5,7 @@
 mod context;
 mod distribution;
 mod images;
+pub mod live;
 mod probes;
 mod sidecars;
 mod watched;
@@ -41,7 +42,7 @@ use kruise_core::{
 };
 use kruise_runtime::{
     admin::Plans,
-    cache::{Cache, CacheOptions, Kind, Store, Stores, Traffic},
+    cache::{Cache, CacheOptions, Kind, LateWatches, Store, Stores, Traffic},
     client::ServerVersion,
     controller::ControllerMetrics,
     events::{self, EventWriter, Recorder},
@@ -210,6 +211,11 @@ impl Platform {
         store.or_insert_with(|| cache.watch(watched::subset(resource))).clone()
     }
 
+    /// Returns what watches kinds that only the cluster's configuration names.
+    pub fn late_watches(&self) -> LateWatches {
+        self.cache.late_watches()
+    }
+
     /// Returns the budgets of Pods, which are asked before a Pod is disturbed.
     pub fn budgets(&self) -> &Budgets {
         &self.budgets
@@ -293,3 +299,6 @@ impl fmt::Debug for Platform {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod fixture;

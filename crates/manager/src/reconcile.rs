@@ -8,8 +8,11 @@
 //! 3. The plan is [applied](crate::apply), and its writes are waited for in the stores that the kind watches.
 //! 4. What is remembered of an object goes when the object does.
 //!
+//! A [`Rehearser`] can also say what a change of an object would come to.
+//!
 //! `/debug/plan`, and with it `kubectl kruise explain`, shows the plan that would be made now. Asking changes nothing.
 
+mod adoption;
 mod last;
 mod watches;
 
@@ -17,11 +20,17 @@ use crate::{
     apply::{Applied, Applier},
     platform::{ControllerContext, Platform},
 };
-use kruise_core::plan::{Observation, Outcome, Plan};
+pub(crate) use adoption::Adoption;
+use kruise_api::read::from_slice;
+use kruise_core::{
+    plan::{Observation, Outcome, Plan},
+    rehearsal::{Rehearsal, Rehearsed, rehearse},
+};
 use kruise_runtime::{controller, error::Error, events::Regarding, resource::ObjectKey};
 use last::LastOutcomes;
+use serde_json::Value;
 use std::{future::Future, sync::Arc, time::Duration};
-pub(crate) use watches::{Enqueue, Watches};
+pub(crate) use watches::{Enqueue, LateEnqueue, Watches};
 use watches::{Primary, Subscription};
 
 /// What a kind watches, and what its planner looks at.
@@ -53,6 +62,17 @@ pub(crate) trait Observer: Send + Sync + Sized + 'static {
 
     /// Lets go of what it remembers of an object that is no more.
     fn forget(&self, _key: &ObjectKey) {}
+}
+
+/// An observer of a kind whose changes can be played through before they are made.
+pub(crate) trait Rehearser: Observer<Observed: Rehearsed> {
+    /// The same as [`Observer::observe`], with this object in the place of the one that is there.
+    fn observe_as(
+        &self,
+        object: Arc<<Self::Observed as Rehearsed>::Workload>,
+        key: &ObjectKey,
+        last: Outcome,
+    ) -> Option<Self::Observed>;
 }
 
 /// Reconciles the objects of one kind.
@@ -122,6 +142,18 @@ impl<O: Observer> Reconciler<O> {
     /// Returns what would be done for an object now.
     pub(crate) fn plan(&self, key: &ObjectKey) -> Option<Plan> {
         Some(self.decide(key)?.plan)
+    }
+
+    /// Returns what an object would come to if it were as proposed.
+    pub(crate) fn rehearse(&self, key: &ObjectKey, proposed: &Value) -> Result<Rehearsal, String>
+    where
+        O: Rehearser,
+    {
+        // Through text, because raw parts keep what was written.
+        let object = from_slice(proposed.to_string().as_bytes()).map_err(|error| error.to_string())?;
+        let observed = self.observer.observe_as(Arc::new(object), key, Outcome::default());
+        let observed = observed.ok_or("the proposed object has no UID")?;
+        Ok(rehearse(observed, &self.context.env_now()))
     }
 
     fn decide(&self, key: &ObjectKey) -> Option<Decision> {

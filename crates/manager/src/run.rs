@@ -4,7 +4,7 @@
 //! 2. Open the record of refused deletions.
 //! 3. Serve health and metrics. Readiness waits for the webhooks, and for a while for what they read from the cache; a cache that does not hear of the API server for minutes is unhealthy.
 //! 4. Reach the API server and read its version and those of our kinds; failing that ends the process.
-//! 5. Declare what is watched, by controllers and for state metrics, and fill the cache. Every replica does, so that a standby can take over at once.
+//! 5. Declare what is watched, by controllers, for state metrics and for the live page, and fill the cache. Every replica does, so that a standby can take over at once.
 //! 6. Start admission. Not before its certificates are handed out does the process go on, and not getting there in time ends it. It does not wait for the
 //!    cache: objects in an older version are listed only once we convert them.
 //! 7. Stand for election. The replica that leads runs the controllers; a lost lease ends the process.
@@ -15,12 +15,19 @@ mod endpoints;
 mod leading;
 
 use crate::{
-    Settings, configuration, controllers, leader::LeaseHolder, platform::Platform, state_metrics::StateMetrics,
+    Settings, configuration, controllers,
+    leader::LeaseHolder,
+    live_page::{self, LivePage},
+    platform::Platform,
+    state_metrics::StateMetrics,
 };
 use anyhow::Result;
 use endpoints::Endpoints;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use kruise_admission::{Admission, AdmissionError, AuditLog, Dependencies, Installed, Readiness, explain::Explainer};
+use kruise_admission::{
+    Admission, AdmissionError, AuditLog, Dependencies, Installed, Readiness,
+    explain::{Explainer, Inquiry},
+};
 use kruise_api::{kind::Kind as _, names::component::MANAGER_USER_AGENT};
 use kruise_runtime::{
     admin::exposition_router,
@@ -53,7 +60,7 @@ pub async fn run_through(
     let settings = Arc::new(settings);
     announce(&settings);
     let mut endpoints = Endpoints::bind(&settings.flags).await?;
-    let state_metrics = endpoints.state_metrics.take();
+    let (state_metrics, live_page) = (endpoints.state_metrics.take(), endpoints.live_page.take());
     let audit = AuditLog::open(&settings.flags.process.protection_log_path)?;
     let registry = metrics::registry(MANAGER_USER_AGENT, env!("CARGO_PKG_VERSION"))?;
     let readiness = Readiness::default();
@@ -87,6 +94,14 @@ pub async fn run_through(
         let state = StateMetrics::new(&mut platform, &settings.state_metrics, leading.leadership(), &registry)?;
         let router = exposition_router(move || state.page());
         tasks.spawn("state metrics endpoint", listener.serve(router, stop.clone()));
+    }
+    if let Some(listener) = live_page {
+        let inquiry = Inquiry::new(explainer.clone(), api.clone(), &settings.admission());
+        let page = LivePage::new(&mut platform, inquiry, leading.leadership(), &registry)?;
+        let (router, changes) = page.serve(stop.clone());
+        tasks.spawn("live page", changes);
+        let listener = listener.for_connections(live_page::CONNECTIONS);
+        tasks.spawn("live page endpoint", listener.serve(router, stop.clone()));
     }
     let stores = platform.stores();
     let budgets = platform.budgets().clone();

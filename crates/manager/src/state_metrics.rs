@@ -42,7 +42,7 @@ pub(crate) struct StateMetrics {
     leadership: Leadership,
     /// Length of the last page, so that the next is written into one piece of memory.
     length: AtomicUsize,
-    told: Mutex<BTreeSet<Unreadable>>,
+    reported: Mutex<BTreeSet<Unreadable>>,
     unreadable: IntCounterVec,
     duration: HistogramVec,
 }
@@ -136,7 +136,7 @@ impl StateMetrics {
             kinds,
             leadership,
             length: AtomicUsize::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
             unreadable,
             duration,
         })
@@ -157,16 +157,16 @@ impl StateMetrics {
             unreadable.extend(kind.write(leads, &mut page));
         }
         self.length.store(page.len() + page.len() / 16, Ordering::Relaxed);
-        self.tell(unreadable);
+        self.report(unreadable);
         timer.observe_duration();
         Ok(page)
     }
 
-    fn tell(&self, unreadable: BTreeSet<Unreadable>) {
-        let mut told = self.told.lock();
+    fn report(&self, unreadable: BTreeSet<Unreadable>) {
+        let mut reported = self.reported.lock();
         for value in &unreadable {
             self.unreadable.with_label_values(&[&value.family]).inc();
-            if !told.contains(value) {
+            if !reported.contains(value) {
                 let Unreadable {
                     family,
                     namespace,
@@ -178,7 +178,7 @@ impl StateMetrics {
                 );
             }
         }
-        *told = unreadable;
+        *reported = unreadable;
     }
 }
 

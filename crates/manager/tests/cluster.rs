@@ -7,7 +7,10 @@ mod cluster {
     mod chart;
     mod helm;
     mod life;
+    mod live_page;
+    mod monitoring;
     mod older_crds;
+    mod readers;
     mod recordings;
     mod restart;
     mod sidecars_restart;

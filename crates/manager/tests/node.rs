@@ -32,6 +32,8 @@ mod node {
     mod persistentpodstate;
     mod sidecarset;
     mod statefulset;
+    mod uniteddeployment;
+    mod workloadspread;
 }
 #[path = "cluster/scenario/pod_history.rs"]
 mod pod_history;

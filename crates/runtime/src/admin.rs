@@ -16,7 +16,7 @@ mod pprof;
 pub use checks::{Checks, Latch};
 pub use exposition::router as exposition_router;
 pub use listener::{BindError, Listener, Peer, Stay};
-pub use plans::{Explain, NoPlan, Plans, outline, router as plan_router};
+pub use plans::{Explain, NoPlan, Plans, Rehearse, outline, router as plan_router};
 pub use pprof::router as pprof_router;
 
 use crate::metrics;

@@ -15,6 +15,7 @@
 //!   [`Store::unreadable_in`] tells who has to reckon with such objects.
 //! - [`Store::subscribe`] hands every change as a pair (old, new) to a function that turns it into work.
 //! - [`Store::position`] says how far the store has come; [`crate::expectations`] are built on it.
+//! - Kinds that only the cluster's configuration names are watched while the cache runs, for as long as they are named: [`LateWatches`].
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -45,6 +46,7 @@ mod contact;
 mod decode;
 mod index;
 mod kind;
+mod late;
 mod list_watch;
 mod metrics;
 mod page;
@@ -61,12 +63,14 @@ use futures::future::BoxFuture;
 use kube::Client;
 use prometheus::Registry;
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use contact::Contact;
 pub use index::{Index, Keys, uid_key};
 pub use kind::{Kind, Named, Version};
+pub use late::{LateWatch, LateWatches};
 pub(crate) use list_watch::{ListWatchEvent, Selection, list_watch};
 pub use store::{Change, Event, Origin, Position, Store};
 pub use stores::Stores;
@@ -110,21 +114,27 @@ pub struct Cache {
     contact: Contact,
     traffic: Traffic,
     reflectors: Vec<(String, BoxFuture<'static, ()>)>,
+    late: LateWatches,
+    latecomers: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
     stop: CancellationToken,
 }
 
 impl Cache {
     /// An empty cache; its counters are registered once.
     pub fn new(client: Client, options: CacheOptions, registry: &Registry) -> prometheus::Result<Self> {
+        let (metrics, stop) = (CacheMetrics::new(registry)?, CancellationToken::new());
+        let (send, latecomers) = mpsc::unbounded_channel();
         Ok(Self {
+            late: LateWatches::new(client.clone(), options.clone(), metrics.clone(), send, stop.clone()),
             client,
             options,
-            metrics: CacheMetrics::new(registry)?,
+            metrics,
             syncing: Syncing::default(),
             contact: Contact::default(),
             traffic: Traffic::default(),
             reflectors: Vec::new(),
-            stop: CancellationToken::new(),
+            latecomers,
+            stop,
         })
     }
 
@@ -148,6 +158,11 @@ impl Cache {
         store
     }
 
+    /// Returns what watches further kinds while the cache runs.
+    pub fn late_watches(&self) -> LateWatches {
+        self.late.clone()
+    }
+
     /// Returns what knows when the first lists are complete.
     pub fn syncing(&self) -> Syncing {
         self.syncing.clone()
@@ -168,31 +183,34 @@ impl Cache {
     /// # Errors
     ///
     /// Fails when a watch ends before that: a cache that stands still must not be read.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), CacheStopped> {
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), CacheStopped> {
         let mut running = JoinSet::new();
         for (name, reflector) in self.reflectors {
             running.spawn(async move {
                 reflector.await;
-                name
+                Some(name)
             });
         }
-        let ended = tokio::select! {
-            biased;
-            () = stop.cancelled() => None,
-            Some(ended) = running.join_next() => Some(ended),
-            else => None,
+        let ended = loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break Ok(()),
+                Some(ended) = running.join_next() => match ended {
+                    // One that came late ends when nobody needs it any more.
+                    Ok(None) => {}
+                    Ok(Some(name)) => break Err(format!("the watch of {name} has ended")),
+                    Err(panic) => break Err(format!("a watch has failed: {panic}")),
+                },
+                Some(latecomer) = self.latecomers.recv() => drop(running.spawn(async move {
+                    latecomer.await;
+                    None
+                })),
+            }
         };
         self.stop.cancel();
-        match ended {
-            Some(Ok(name)) => Err(CacheStopped(format!("the watch of {name} has ended"))),
-            Some(Err(panic)) => Err(CacheStopped(format!("a watch has failed: {panic}"))),
-            None => {
-                // Without any kind there is nothing to wait for but the stop itself.
-                stop.cancelled().await;
-                while running.join_next().await.is_some() {}
-                Ok(())
-            }
-        }
+        ended.map_err(CacheStopped)?;
+        while running.join_next().await.is_some() {}
+        Ok(())
     }
 }
 

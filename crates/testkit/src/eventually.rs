@@ -25,13 +25,13 @@ use std::fmt::{Debug, Display};
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 pub use self::run::run_test;
+use crate::watch;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -154,7 +154,7 @@ where
 {
     let caller = std::panic::Location::caller();
     async move {
-        let mut versions = watcher::watch_object(api, name).default_backoff().boxed();
+        let mut versions = watch::versions(api, name).boxed();
         let end = Instant::now() + deadline;
         let mut last = NotYet::new("(nothing was seen)");
         loop {

@@ -23,6 +23,8 @@ pub enum Feature {
     Resize,
     /// `ValidatingAdmissionPolicy` in its first stable version.
     ValidatingAdmissionPolicy,
+    /// `matchConditions` of webhooks in their first stable version.
+    MatchConditions,
     /// Init containers that restart and stay.
     SidecarContainers,
 }
@@ -32,7 +34,7 @@ impl Feature {
     fn since(self) -> u32 {
         match self {
             Self::Resize => 33,
-            Self::ValidatingAdmissionPolicy => 30,
+            Self::ValidatingAdmissionPolicy | Self::MatchConditions => 30,
             Self::SidecarContainers => 29,
         }
     }
@@ -82,6 +84,7 @@ mod tests {
         for feature in [
             Feature::Resize,
             Feature::ValidatingAdmissionPolicy,
+            Feature::MatchConditions,
             Feature::SidecarContainers,
         ] {
             assert!(feature.is_in(DEFAULT_VERSION).unwrap(), "{feature:?}");

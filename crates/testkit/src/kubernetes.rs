@@ -171,7 +171,7 @@ pub fn full_version(wanted: &str) -> Result<String> {
 }
 
 /// Held while a folder is built, so that two commands do not build the same; freed by the kernel when the process ends.
-fn lock(folder: &Path) -> Result<File> {
+pub(crate) fn lock(folder: &Path) -> Result<File> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let file = File::create(folder.join("lock"))?;
     file.lock()?;

@@ -6,8 +6,8 @@
 //!   [`features`] tells what an older server lacks.
 //! - [`faults`] stands between a program under test and the API server and does what networks and servers do on bad days; [`torture`] says how many
 //!   of many bad days a run has.
-//! - [`storage`] gives claims their volumes.
-//! - [`browser`] shows pages as people see them.
+//! - [`storage`] gives claims their volumes, and [`watch`] tells what happens to objects.
+//! - [`browser`] shows pages as people see them; [`prometheus`] scrapes metrics as theirs does.
 //! - [`sim`] gives Pods a life on simulated nodes; [`builders`], [`eventually`] and [`namespace`] are for the tests themselves.
 
 mod blocking;
@@ -31,6 +31,7 @@ pub mod pki;
 pub mod process;
 pub mod program;
 pub mod progress;
+pub mod prometheus;
 pub mod recording;
 pub mod registry;
 pub mod service;
@@ -38,6 +39,7 @@ pub mod shell;
 pub mod sim;
 pub mod storage;
 pub mod torture;
+pub mod watch;
 
 /// Objects for tests, said in a few words.
 pub use kruise_fixtures as builders;

@@ -30,7 +30,7 @@ pub async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
 }
 
 /// Listens from now on; the future ends on SIGTERM or Ctrl-C.
-pub fn told_to_end() -> anyhow::Result<impl Future<Output = ()>> {
+pub fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     Ok(async move {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 pub fn run(command: &mut Command) -> Result<String> {
     let output = capture(command)?;
     if !output.status.success() {
-        let said = if output.stderr.trim_ascii().is_empty() {
+        let words = if output.stderr.trim_ascii().is_empty() {
             &output.stdout
         } else {
             &output.stderr
@@ -18,7 +18,7 @@ pub fn run(command: &mut Command) -> Result<String> {
             "`{}` failed ({}): {}",
             line(command),
             output.status,
-            tail(String::from_utf8_lossy(said).trim(), 20)
+            tail(String::from_utf8_lossy(words).trim(), 20)
         );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -32,13 +32,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::calls::{Calls, Refused};
 use crate::node::own_path;
+use crate::watch;
 
 /// The provisioner that StorageClasses name.
 pub const PROVISIONER: &str = "storage.kruise.test";
@@ -119,13 +119,8 @@ enum Seen {
 impl Storage {
     async fn run(self: Arc<Self>) {
         let client = &self.calls.client;
-        let claims = watcher(
-            Api::<PersistentVolumeClaim>::all(client.clone()),
-            watcher::Config::default(),
-        );
-        let volumes = watcher(Api::<PersistentVolume>::all(client.clone()), watcher::Config::default());
-        let claims = claims.default_backoff().applied_objects();
-        let volumes = volumes.default_backoff().applied_objects();
+        let claims = watch::applied(Api::<PersistentVolumeClaim>::all(client.clone()));
+        let volumes = watch::applied(Api::<PersistentVolume>::all(client.clone()));
         futures::stream::select(
             claims.map(|claim| claim.map(|claim| Seen::Claim(Box::new(claim)))),
             volumes.map(|volume| volume.map(|volume| Seen::Volume(Box::new(volume)))),

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
+use kruise_testkit::watch;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -226,9 +226,7 @@ impl Bare {
         act: impl Fn(String) -> F,
     ) -> Result<()> {
         let mut open: HashSet<String> = self.names.iter().cloned().collect();
-        let mut events = watcher(self.pods.clone(), watcher::Config::default())
-            .applied_objects()
-            .boxed();
+        let mut events = watch::applied(self.pods.clone()).boxed();
         let mut acting = stream::FuturesUnordered::new();
         let work = async {
             while !open.is_empty() {

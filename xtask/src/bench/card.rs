@@ -11,8 +11,8 @@ use super::arena::{Arena, Contender};
 use super::score::{Chapter, Subject};
 use super::{Args, Scenario, Size};
 use super::{
-    admission, churn, daemon, daemonset, failover, idle, injection, jobs, machine, planning, platform, protection,
-    rollout, scale, sidecarset, start, statefulset, topology,
+    admission, churn, daemon, daemonset, failover, idle, injection, jobs, look, machine, planning, platform,
+    protection, rollout, scale, sidecarset, start, statefulset, topology,
 };
 use crate::product;
 
@@ -67,6 +67,7 @@ fn in_turn(scenario: Scenario, args: &Args, chapter: &mut Chapter, progress: &Pr
                 Scenario::Topology => runtime.block_on(topology::run(&arena, contender, &size, chapter)),
                 Scenario::Failover => runtime.block_on(failover::run(&arena, contender, &size, chapter)),
                 Scenario::Protection => runtime.block_on(protection::run(&arena, contender, &size, chapter)),
+                Scenario::Look => runtime.block_on(look::run(&arena, contender, &size, chapter)),
                 Scenario::Jobs => runtime.block_on(jobs::run(&arena, contender, &size, chapter)),
                 Scenario::Sidecarset => runtime.block_on(sidecarset::run(&arena, contender, &size, chapter)),
                 _ => admission::run(&arena, contender, &size, chapter)

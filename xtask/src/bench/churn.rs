@@ -62,7 +62,7 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
 }
 
 /// Changes the status of one Pod after the other, at a steady rate; returns how often.
-async fn change(workload: &Workload, time: Duration) -> Result<usize> {
+pub(super) async fn change(workload: &Workload, time: Duration) -> Result<usize> {
     let pods = workload.pods.list_metadata(&ListParams::default()).await?;
     let names: Vec<String> = pods.items.iter().map(ResourceExt::name_any).collect();
     let count = usize::try_from(time.as_secs())? * usize::try_from(RATE)?;

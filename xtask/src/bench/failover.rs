@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt as _, TryStreamExt as _};
+use kruise_testkit::watch;
 use kube::ResourceExt;
 use kube::api::ListParams;
-use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio::time::timeout;
 
 use super::Size;
@@ -122,8 +122,7 @@ async fn names(workload: &Workload) -> Result<BTreeSet<String>> {
 fn changes(workload: &Workload, image: &str) -> impl futures::Stream<Item = Result<()>> + Unpin {
     let image = image.to_owned();
     let mut seen = BTreeSet::new();
-    watcher(workload.pods.clone(), watcher::Config::default())
-        .applied_objects()
+    watch::applied(workload.pods.clone())
         .map_err(anyhow::Error::from)
         .try_filter_map(move |pod| {
             let new = bare::is_to_run(&pod, &image) && seen.insert(pod.name_any());

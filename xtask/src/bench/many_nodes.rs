@@ -8,8 +8,8 @@ use futures::TryStreamExt as _;
 use kruise_testkit::cluster::TestControlPlane;
 use kruise_testkit::progress::Progress;
 use kruise_testkit::sim::{SimOptions, SimulatedNodes};
+use kruise_testkit::watch;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -97,8 +97,7 @@ async fn job(client: &Client) -> Result<()> {
 
 /// Answers every NodeImage as a daemon does that has the image already.
 async fn daemons(images: &Api<DynamicObject>) -> Result<()> {
-    watcher(images.clone(), watcher::Config::default())
-        .applied_objects()
+    watch::applied(images.clone())
         .map_err(anyhow::Error::from)
         .try_for_each_concurrent(64, |object| async move {
             let Some(status) = answer(&object.data) else {

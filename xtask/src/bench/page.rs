@@ -55,6 +55,7 @@ fn sentence(scenario: &str) -> Option<&'static str> {
         }
         "idle" => "Many Pods and sets, and nothing happens: memory, CPU and requests.",
         "churn" => "Pods whose status changes all the time: whether the manager keeps up, and at what cost.",
+        "look" => "People who look: 50 readers of the live page while Pods change, and scrapes of the state metrics.",
         "admission" => {
             "Questions about Pods straight at the webhook, on more and more connections: how soon and how many are answered."
         }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
+use kruise_testkit::watch::{self, Event};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -223,15 +223,15 @@ impl Workload {
 
 /// Waits until the condition holds for so many of these Pods at the same time, and for no more.
 pub(super) async fn until(pods: &Api<Pod>, count: usize, condition: impl Fn(&Pod) -> bool) -> Result<Instant> {
-    let mut events = watcher(pods.clone(), watcher::Config::default()).boxed();
+    let mut events = watch::events(pods.clone()).boxed();
     let mut holding = HashSet::new();
     let mut listed = false;
     let work = async {
         while !listed || holding.len() != count {
             match events.try_next().await?.context("the watch has ended")? {
-                watcher::Event::Init => holding.clear(),
-                watcher::Event::InitDone => listed = true,
-                watcher::Event::InitApply(pod) | watcher::Event::Apply(pod) => {
+                Event::Init => holding.clear(),
+                Event::InitDone => listed = true,
+                Event::InitApply(pod) | Event::Apply(pod) => {
                     let name = pod.metadata.name.clone();
                     if condition(&pod) {
                         holding.insert(name);
@@ -239,7 +239,7 @@ pub(super) async fn until(pods: &Api<Pod>, count: usize, condition: impl Fn(&Pod
                         holding.remove(&name);
                     }
                 }
-                watcher::Event::Delete(pod) => {
+                Event::Delete(pod) => {
                     holding.remove(&pod.metadata.name);
                 }
             }

@@ -1,4 +1,4 @@
-//! What is checked without running anything of ours: formatting, lints, dependencies, generated files, the chart.
+//! What is checked without running anything of ours: formatting, lints, dependencies, the docs as a site, generated files, the chart.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use kruise_testkit::progress::Progress;
 use kruise_testkit::{kubernetes, shell};
 
-use super::{Totals, deny};
+use super::{Totals, deny, site};
 use crate::product;
 
 pub(super) fn run(totals: &mut Totals, progress: &Progress) -> Result<()> {
@@ -28,6 +28,8 @@ pub(super) fn run(totals: &mut Totals, progress: &Progress) -> Result<()> {
         ])
     });
     deny::check(totals, progress)?;
+    site::check(totals, progress)?;
+    #[cfg(feature = "manifests")]
     totals.check("generated files", progress, crate::manifests::check_all);
     let helm = kubernetes::helm(progress)?;
     totals.check("helm lint", progress, || {

@@ -52,22 +52,22 @@ pub(super) fn run(
         let place = waiting.iter().position(|binary| (lane.takes)(binary))?;
         Some(waiting.remove(place))
     };
-    let told = progress.step(title, |step| {
+    let ended_all = progress.step(title, |step| {
         let mut done = 0;
         thread::scope(|scope| {
-            let (tell, told) = mpsc::channel();
+            let (sender, outcomes) = mpsc::channel();
             for lane in lanes {
-                let (tell, next) = (tell.clone(), &next);
+                let (sender, next) = (sender.clone(), &next);
                 scope.spawn(move || {
                     while let Some(binary) = next(lane) {
                         let outcome = binary.run(filter, &lane.environment);
                         // The other end listens until all lanes have ended.
-                        let _ = tell.send((binary, outcome));
+                        let _ = sender.send((binary, outcome));
                     }
                 });
             }
-            drop(tell);
-            for (binary, outcome) in told {
+            drop(sender);
+            for (binary, outcome) in outcomes {
                 done += 1;
                 let mark = if outcome.failed > 0 { "✗" } else { "✓" };
                 step.say(&format!("  {mark} {binary} ({})", seconds(outcome.took)));
@@ -77,5 +77,5 @@ pub(super) fn run(
         });
         Ok::<_, std::convert::Infallible>(())
     });
-    let Ok(()) = told;
+    let Ok(()) = ended_all;
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kruise_admission::descriptor::{Configuration, webhooks};
 use serde_json::{Value, json};
 
-use super::render::{get, render};
+use super::render::{get, render, render_on};
 
 fn entries(objects: &[Value], configuration: Configuration) -> Vec<Value> {
     let configuration = get(objects, configuration.kind(), configuration.name());
@@ -21,7 +21,7 @@ fn all(values: &Value) -> Vec<Value> {
 }
 
 fn of_pods(entry: &Value) -> bool {
-    ["mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"]
+    ["mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io", "vpodresize.kb.io"]
         .iter()
         .any(|name| entry["name"] == *name)
 }
@@ -62,6 +62,20 @@ fn given_any_namespace_then_pods_of_the_manager_and_of_the_system_are_never_held
             .iter()
             .all(|entry| entry["clientConfig"]["service"]["namespace"] == "foo")
     );
+}
+
+#[test]
+fn given_an_api_server_that_can_look_at_pods_itself_then_it_asks_about_those_of_budgets_only() {
+    for (kubernetes, expected) in [
+        ("1.29.14", &[][..]),
+        ("1.30.0", &["vpod.kb.io", "vpodresize.kb.io"]),
+        ("v1.34.4-vendor.1", &["vpod.kb.io", "vpodresize.kb.io"]),
+    ] {
+        let entries = entries(&render_on(kubernetes, &json!({})), Configuration::Validating);
+        let looks = entries.iter().filter(|entry| entry.get("matchConditions").is_some());
+        let names: Vec<_> = looks.map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected, "{kubernetes}");
+    }
 }
 
 #[test]

@@ -3,11 +3,11 @@
 //! The table says for each crate which crates of the workspace it may use. A new crate has to be entered here, which is
 //! the moment to think about where it belongs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::files::{packages, refuse};
+use super::files::{cargo, packages, refuse};
 
 const FIXTURES: &str = "kruise-fixtures";
 const TESTKIT: &str = "kruise-testkit";
@@ -128,6 +128,51 @@ fn given_an_arrow_turns_round_or_leaves_its_place_then_it_is_refused() {
         assert!(complaints(&names, &[good]).is_empty(), "{good:?}");
     }
     assert_eq!(complaints(&["kruise-novelty"], &[]).len(), 1);
+}
+
+/// Crates with their versions, and the features that they have there.
+fn crates(of: &[&str]) -> BTreeSet<(String, String)> {
+    let plain = "tree --prefix none --locked --offline".split(' ');
+    let all: Vec<&str> = plain
+        .chain(["--format", "{p} with {f}"])
+        .chain(of.iter().copied())
+        .collect();
+    let tree = cargo(&all);
+    let lines = tree
+        .lines()
+        .filter_map(|line| line.trim_end_matches(" (*)").split_once(" with"));
+    let crates: BTreeSet<_> = lines
+        .map(|(name, features)| (name.to_owned(), features.to_owned()))
+        .collect();
+    assert!(crates.len() > 50, "next to no crates: {crates:?}");
+    crates
+}
+
+/// Crates of the one that the other has as well, but never with these features.
+fn differing(one: &BTreeSet<(String, String)>, other: &BTreeSet<(String, String)>) -> Vec<String> {
+    let names: BTreeSet<&str> = other.iter().map(|(name, _)| name.as_str()).collect();
+    let differ = one.difference(other).filter(|(name, _)| names.contains(name.as_str()));
+    differ
+        .map(|(name, features)| format!("{name} with{features}"))
+        .collect()
+}
+
+#[test]
+fn given_what_is_built_in_one_folder_then_its_crates_have_the_same_features() {
+    let program = crates(&["--package", "xtask", "--edges", "normal,build"]);
+    let tests = crates(&["--workspace", "--all-features", "--edges", "normal,build,dev"]);
+    let advice = "these would be compiled twice, with all that stands on them: see the features in xtask/Cargo.toml";
+    refuse(&differing(&program, &tests), advice);
+    let measuring = crates(&["--package", "xtask", "--no-default-features", "--edges", "normal,build"]);
+    let product = crates(&[
+        "--package",
+        "kruise-manager",
+        "--package",
+        "kruise-daemon",
+        "--edges",
+        "normal,build",
+    ]);
+    refuse(&differing(&product, &measuring), advice);
 }
 
 #[test]

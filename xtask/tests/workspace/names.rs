@@ -54,7 +54,7 @@ fn names_are_spelled_out_in_one_place() {
 }
 
 /// Sources of what is shipped, without those that define the names.
-fn product_files() -> Vec<PathBuf> {
+pub(super) fn product_files() -> Vec<PathBuf> {
     let api = root().join("crates/api/src");
     let homes = ["names", "names.rs", "gates", "gates.rs"].map(|home| api.join(home));
     let all = rust_files();

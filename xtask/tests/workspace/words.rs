@@ -1,7 +1,8 @@
 //! Names are words that a maintainer of Kubernetes would search for.
 //!
 //! Sources once had private words for common things. Each was replaced by the word of the field, and must not come back as the name of a type, a
-//! function, a variable, a module or a file. Only words with a single meaning are refused: `told` or `place` may well be the right word somewhere.
+//! function, a variable, a module or a file. Only words with a single meaning are refused everywhere: `place` may well be the right word somewhere. Words that
+//! say who heard of something and not what it is are refused in what serves a cluster; the plugin and tests tell people things.
 //!
 //! `CONTRIBUTING.md` has the glossary. What it names exists.
 
@@ -11,6 +12,7 @@ use proc_macro2::TokenStream;
 
 use super::{
     files::{read, refuse, root, rust_files, shown},
+    names::product_files,
     tokens::{Scope, ident, line, of_file, parse, walk},
 };
 
@@ -56,14 +58,30 @@ const REPLACED: &[(&str, &str)] = &[
     ("young_for", "remaining_grace"),
 ];
 
+/// Words that were replaced in what serves a cluster.
+const REPLACED_IN_SERVERS: &[(&str, &str)] = &[
+    ("hears", "push or on_event"),
+    ("said", "text, value or what it is"),
+    ("told", "event, text, reported or what it is"),
+];
+
 #[test]
 fn replaced_words_do_not_come_back() {
+    let plugin = root().join("crates/cli");
+    let servers: BTreeSet<_> = product_files()
+        .into_iter()
+        .filter(|file| !file.starts_with(&plugin))
+        .collect();
     let mut complaints = Vec::new();
     for file in rust_files() {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let in_path = advice(&stem).map(|advice| format!("{}: {advice}", shown(&file)));
+        let in_path = advice(REPLACED, &stem).map(|advice| format!("{}: {advice}", shown(&file)));
         complaints.extend(in_path);
-        for (line, advice) in replaced(of_file(&file)) {
+        let mut lines = replaced(REPLACED, of_file(&file), Scope::Everything);
+        if servers.contains(&file) {
+            lines.extend(replaced(REPLACED_IN_SERVERS, of_file(&file), Scope::Product));
+        }
+        for (line, advice) in lines {
             complaints.push(format!("{}:{line}: {advice}", shown(&file)));
         }
     }
@@ -71,11 +89,11 @@ fn replaced_words_do_not_come_back() {
 }
 
 /// Lines with replaced words, and what to write instead.
-fn replaced(stream: TokenStream) -> Vec<(usize, String)> {
+fn replaced(words: &[(&str, &str)], stream: TokenStream, scope: Scope) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    walk(stream, Scope::Everything, &mut |tokens| {
+    walk(stream, scope, &mut |tokens| {
         for token in tokens {
-            if let Some(advice) = ident(token).as_deref().and_then(advice) {
+            if let Some(advice) = ident(token).as_deref().and_then(|name| advice(words, name)) {
                 found.push((line(token), advice));
             }
         }
@@ -85,8 +103,8 @@ fn replaced(stream: TokenStream) -> Vec<(usize, String)> {
 }
 
 /// What to say about a name.
-fn advice(name: &str) -> Option<String> {
-    let (_, new) = REPLACED.iter().find(|(old, _)| *old == name)?;
+fn advice(words: &[(&str, &str)], name: &str) -> Option<String> {
+    let (_, new) = words.iter().find(|(old, _)| *old == name)?;
     Some(format!("`{name}` was replaced by {new}"))
 }
 
@@ -128,8 +146,11 @@ fn given_a_replaced_word_then_the_message_says_which_word_to_use() {
         (3, "`shelf` was replaced by table"),
     ];
     assert_eq!(
-        replaced(parse(source)),
+        replaced(REPLACED, parse(source), Scope::Everything),
         expected.map(|(line, text)| (line, text.to_owned()))
     );
-    assert!(REPLACED.is_sorted(), "each word is found in its place");
+    assert!(
+        REPLACED.is_sorted() && REPLACED_IN_SERVERS.is_sorted(),
+        "each word is found in its place"
+    );
 }

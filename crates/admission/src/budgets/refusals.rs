@@ -53,7 +53,7 @@ impl Refusals {
         let _ = self.audit.set(audit);
     }
 
-    pub(super) async fn tell(&self, pod: &Pod, asker: Asker<'_>) {
+    pub(super) async fn record(&self, pod: &Pod, asker: Asker<'_>) {
         let meta = &pod.metadata;
         let regarding = Regarding::new(Pod::RESOURCE, &meta.namespace, &meta.name, &meta.uid.to_string());
         let message = "openkruise pub prevents pod deletion";

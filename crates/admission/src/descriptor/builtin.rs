@@ -11,7 +11,7 @@ use super::{
 use crate::{explain, pods, protect, validate_pod};
 use kruise_api::{
     gates::Gate,
-    names::{component::controller, group},
+    names::{annotation, component::controller, group},
     namespace::Namespace,
     persistentpodstate::v1beta1::PersistentPodState,
     podprobemarker::v1alpha1::PodProbeMarker,
@@ -27,7 +27,7 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             path: "/mutate-pod",
             alias: None,
             entries: &[entry("mpod.kb.io", &[Create])],
-            live: Live::GatedAndServed(Gate::PodWebhook, &sidecarset::KIND),
+            live: Live::GatedAndServed(&[&[Gate::PodWebhook]], &sidecarset::KIND),
             reach: Reach::Pods,
             handler: Handler::Later(pods::mutate),
             reads: &[
@@ -42,13 +42,21 @@ pub(super) const RESOURCES: &[Descriptor] = &[
             path: "/validate-pod",
             alias: None,
             entries: &[
-                entry("vpod.kb.io", &[Update, Delete]),
+                Entry {
+                    annotated: CONCERNED,
+                    ..entry("vpod.kb.io", &[Update, Delete])
+                },
                 Entry {
                     subresource: "/eviction",
                     ..entry("vpodeviction.kb.io", &[Create])
                 },
+                Entry {
+                    subresource: "/resize",
+                    annotated: CONCERNED,
+                    ..entry("vpodresize.kb.io", &[Update])
+                },
             ],
-            live: Live::GatedAndServed(Gate::PodWebhook, &podunavailablebudget::KIND),
+            live: Live::GatedAndServed(&[&[Gate::PodWebhook], ASK_ABOUT_PODS], &podunavailablebudget::KIND),
             reach: Reach::Pods,
             handler: Handler::Later(validate_pod::validate),
             reads: &[Stores::pending::<PodUnavailableBudget>],
@@ -289,6 +297,18 @@ pub(super) const RESOURCES: &[Descriptor] = &[
     ),
 ];
 
+/// Gates without which nobody asks about the Pods that change or go.
+const ASK_ABOUT_PODS: &[Gate] = &[
+    Gate::PodUnavailableBudgetDeleteGate,
+    Gate::PodUnavailableBudgetUpdateGate,
+    Gate::WorkloadSpread,
+];
+/// What a Pod names that is asked, or hears of it.
+const CONCERNED: &[&str] = &[
+    annotation::RELATED_BUDGET,
+    annotation::RELATED_BUDGET_OLD,
+    annotation::MATCHED_WORKLOAD_SPREAD,
+];
 /// Controllers that find the Pods of Deployments.
 const OF_REPLICA_SETS: &[&str] = &[
     controller::PERSISTENT_POD_STATE,

@@ -92,6 +92,15 @@ impl Webhook {
             "sideEffects": "None",
             "timeoutSeconds": installation.timeout,
         });
+        if let (annotated @ [_, ..], Some(fields)) = (self.entry.annotated, entry.as_object_mut()) {
+            let keys: Vec<_> = annotated.iter().map(|key| format!("'{key}'")).collect();
+            let expression = format!(
+                "!has(oldObject.metadata.deletionTimestamp) && has(oldObject.metadata.annotations) && [{}].exists(key, key in oldObject.metadata.annotations)",
+                keys.join(", ")
+            );
+            let condition = json!({"name": "concerned", "expression": expression});
+            fields.insert("matchConditions".into(), json!([condition]));
+        }
         let not_in = |key: &str, values: &[&str]| json!({"key": key, "operator": "NotIn", "values": values});
         let Some(fields) = entry.as_object_mut() else {
             return entry;

@@ -452,6 +452,7 @@ pub(super) const fn entry(name: &'static str, operations: &'static [Operation]) 
         name,
         subresource: "",
         operations,
+        annotated: &[],
     }
 }
 

@@ -109,6 +109,32 @@ fn both_configurations_are_those_of_the_contract() {
 }
 
 #[test]
+fn given_pods_that_nobody_is_concerned_with_then_the_api_server_does_not_ask() {
+    let installation = Installation {
+        namespace: "our-namespace",
+        service: "our-service",
+        timeout: json!(30),
+    };
+    let all = Configuration::BOTH.into_iter().flat_map(webhooks);
+    let conditions: BTreeMap<_, _> = all
+        .map(|webhook| {
+            (
+                webhook.entry.name,
+                webhook.manifest(&installation)["matchConditions"].clone(),
+            )
+        })
+        .filter(|(_, conditions)| !conditions.is_null())
+        .collect();
+    let expression = "!has(oldObject.metadata.deletionTimestamp) && has(oldObject.metadata.annotations) && \
+        ['pub.kruise.io/related-pub', 'kruise.io/related-pub', 'apps.kruise.io/matched-workloadspread']\
+        .exists(key, key in oldObject.metadata.annotations)";
+    let concerned = json!([{"name": "concerned", "expression": expression}]);
+    // An eviction does not show the Pod, and a new one is none before.
+    let expected = [("vpod.kb.io", concerned.clone()), ("vpodresize.kb.io", concerned)];
+    assert_eq!(conditions, BTreeMap::from(expected));
+}
+
+#[test]
 fn paths_of_older_charts_are_known() {
     let live = live_paths(Gates::default(), |_| true);
     for path in include_str!("../../fixtures/older-paths.txt").lines() {
@@ -140,6 +166,12 @@ fn paths_are_live_as_gates_and_installed_kinds_say() {
     assert_eq!(live(gates, &both), [true, true, false, false]);
     assert_eq!(live(gates, &both[..1]), [true, false, false, false]);
     assert_eq!(live(gates, &[]), [false, false, false, false]);
+    let nobody_asks = gates
+        .with(Gate::PodUnavailableBudgetDeleteGate, false)
+        .with(Gate::WorkloadSpread, false);
+    assert_eq!(live(nobody_asks, &both), [true, false, false, false]);
+    let of_updates = nobody_asks.with(Gate::PodUnavailableBudgetUpdateGate, true);
+    assert_eq!(live(of_updates, &both), [true, true, false, false]);
     let no_pods = gates
         .with(Gate::PodWebhook, false)
         .with(Gate::ResourcesDeletionProtection, true);

@@ -14,6 +14,7 @@ const fn hook(path: &'static str, handler: Handler) -> Hook {
             name: "x",
             subresource: "",
             operations: &[Operation::Create],
+            annotated: &[],
         }],
         live: Live::Always,
         reach: Reach::All,

@@ -48,14 +48,22 @@ pub(super) struct Installation {
     pub(super) client: Client,
     pub(super) namespace: FreshNamespace,
     pub(super) directory: TempDir,
+    /// What is deleted at the end.
+    crds: &'static [&'static str],
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Installation {
     /// CRDs, both webhook configurations and an empty Secret.
     pub(super) async fn new(test: &str) -> Self {
-        let this = Self::bare(test).await;
-        this.install_crds(&CRDS).await;
+        Self::of(test, &CRDS).await
+    }
+
+    /// The same, with these CRDs.
+    pub(super) async fn of(test: &str, crds: &'static [&'static str]) -> Self {
+        let mut this = Self::bare(test).await;
+        this.crds = crds;
+        this.install_crds(crds).await;
         for configuration in Configuration::BOTH {
             this.apply_configuration(configuration, this.manifest(configuration))
                 .await;
@@ -77,6 +85,7 @@ impl Installation {
             client,
             namespace,
             directory: tempfile::tempdir().unwrap(),
+            crds: &CRDS,
             _turn: turn,
         }
     }
@@ -267,6 +276,7 @@ impl Drop for Installation {
     /// Takes away what belongs to the whole cluster; a dead webhook would stand in everybody's way.
     fn drop(&mut self) {
         let names = Configuration::BOTH.map(|configuration| (configuration, self.name(configuration)));
+        let plurals = self.crds;
         let clean_up = async move {
             let client = cluster::client().await;
             let now = DeleteParams::default();
@@ -284,7 +294,7 @@ impl Drop for Installation {
             }
             let crds: Api<CustomResourceDefinition> = Api::all(client);
             let no_webhook = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
-            for plural in CRDS {
+            for plural in plurals {
                 let name = crd(plural)["metadata"]["name"].as_str().unwrap().to_owned();
                 let _ = crds
                     .patch_metadata(&name, &PatchParams::default(), &Patch::Merge(&no_webhook))

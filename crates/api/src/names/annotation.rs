@@ -80,6 +80,8 @@ pub const SIDECAR_SET_EVICT: &str = "apps.kruise.io/sidecarset-evict-uninjected-
 
 /// In the template of a CloneSet: when the plugin restarted it.
 pub const RESTARTED_AT: &str = "kubectl.kruise.io/restartedAt";
+/// On a workload that the plugin moves Pods to: from where, and how many (JSON). It goes at the end.
+pub const MIGRATION: &str = "kubectl.kruise.io/migration";
 /// In the template of a built-in workload: when kubectl restarted it.
 pub const RESTARTED_AT_BUILT_IN: &str = "kubectl.kubernetes.io/restartedAt";
 /// How many nodes pull an image ahead of an update at the same time.

@@ -198,3 +198,25 @@ fn given_ephemeral_containers_then_their_names_states_and_jobs_are_there() {
     let other: Pod = serde_json::from_value(json).unwrap();
     assert!(pod.spec.ephemeral_containers.is_same(&other.spec.ephemeral_containers));
 }
+
+#[test]
+fn given_a_pod_then_its_json_reads_as_the_same_pod() {
+    for other in [pod(), Pod::default()] {
+        let again: Pod = read::from_slice(other.to_json().to_string().as_bytes()).unwrap();
+        let whole = Pod {
+            spec: PodSpec {
+                whole_containers: AnyJson::default(),
+                ..again.spec
+            },
+            ..again
+        };
+        let expected = Pod {
+            spec: PodSpec {
+                whole_containers: AnyJson::default(),
+                ..other.spec
+            },
+            ..other
+        };
+        assert_eq!(whole, expected);
+    }
+}

@@ -119,7 +119,7 @@ fn given_a_mistake_then_the_error_says_what_to_do() {
     run_test(Duration::from_mins(2), async {
         let stage = Stage::with_cloneset("mistakes").await;
         let missing = stage.explain(&["cloneset", "api"]).await;
-        expect(&missing, 1, &["Error: clonesets.apps.kruise.io \"api\" not found"]);
+        expect(&missing, 1, &["error: clonesets.apps.kruise.io \"api\" not found"]);
         expect(&stage.explain(&["cloneset"]).await, 1, &["say the name as well"]);
         expect(
             &stage.explain(&["job", "web"]).await,

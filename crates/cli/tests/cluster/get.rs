@@ -1,15 +1,16 @@
-//! `get`: the nodes of a BroadcastJob. The test is its controller and kubelet.
+//! `get`: a table of all kinds, objects as they are, what changes, and the nodes of a BroadcastJob. The test is its controller and kubelet.
 
 use super::{commands::expect, stage::Stage};
 use k8s_openapi::api::core::v1::Pod;
-use kruise_api::broadcastjob::v1beta1::BroadcastJob;
+use kruise_api::{broadcastjob::v1beta1::BroadcastJob, cloneset::v1beta1::CloneSet};
 use kruise_testkit::eventually::run_test;
 use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{process::Output, time::Duration};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 #[test]
 fn given_a_broadcast_job_then_get_lists_its_nodes_and_why_pods_failed() {
@@ -47,8 +48,145 @@ fn given_a_broadcast_job_then_get_lists_its_nodes_and_why_pods_failed() {
         }
         let gone = stage.kruise(&["get", "bcj", "other"]).await;
         expect(&gone, 1, &["broadcastjobs.apps.kruise.io \"other\" not found"]);
-        let other = stage.kruise(&["get", "cloneset", "web"]).await;
-        expect(&other, 1, &["CloneSets cannot be shown"]);
+        let row = stage.kruise(&["get", "bcj"]).await;
+        expect(&row, 0, &["NAME", "broadcastjob/clean-up   3", "Running"]);
+        let gone = stage.kruise(&["get", "nothing", "web"]).await;
+        expect(&gone, 1, &["error: there is no resource type \"nothing\" here"]);
+    });
+}
+
+/// What was printed, with ages taken out, in cells.
+fn rows(output: &Output) -> Vec<Vec<String>> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().map(|line| {
+        let cells = line.split("   ").map(str::trim).filter(|cell| !cell.is_empty());
+        let is_age = |cell: &str| cell.ends_with('s') && cell[..cell.len() - 1].parse::<u32>().is_ok();
+        cells
+            .map(|cell| if is_age(cell) { "AGE" } else { cell }.to_owned())
+            .collect()
+    });
+    lines.collect()
+}
+
+#[test]
+fn given_workloads_then_one_table_tells_how_far_they_are_and_what_they_wait_for() {
+    run_test(Duration::from_mins(2), async {
+        let stage = Stage::with_cloneset("overview").await;
+        let sets: Api<CloneSet> = stage.namespace.api();
+        let partition =
+            json!({"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}}});
+        sets.patch("web", &PatchParams::default(), &Patch::Merge(&partition))
+            .await
+            .unwrap();
+        let seen = json!({"status": {"observedGeneration": 2}});
+        sets.patch_status("web", &PatchParams::default(), &Patch::Merge(&seen))
+            .await
+            .unwrap();
+        let head = ["NAME", "WANTED", "UPDATED", "READY", "AGE", "STATE", "WAITS FOR"];
+        let line = [
+            "cloneset/web",
+            "5",
+            "2",
+            "5",
+            "AGE",
+            "Held",
+            "The partition keeps 3 Pods at the old revision.",
+        ];
+        for words in [
+            &["get"][..],
+            &["get", "all"],
+            &["get", "clone"],
+            &["get", "CloneSets", "web"],
+            &["get", "clone/web"],
+        ] {
+            let output = stage.kruise(words).await;
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            assert_eq!(rows(&output), [&head[..], &line], "{words:?}");
+        }
+        let everywhere = stage
+            .kruise(&["get", "clone", "-A", "-o", "wide", "--no-headers"])
+            .await;
+        let found = rows(&everywhere);
+        let ours = found.iter().find(|row| row[0] == stage.namespace.name()).unwrap();
+        assert_eq!(ours[1..6], ["cloneset/web", "5", "2", "5", "AGE"]);
+        assert_eq!(ours[7..10], ["5", "-", "nginx"]);
+
+        let json = stage.kruise(&["get", "clone", "web", "-o", "json"]).await;
+        let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!(
+            (&json["kind"], &json["metadata"]["name"]),
+            (&json!("CloneSet"), &json!("web"))
+        );
+        assert_eq!(json["metadata"]["managedFields"], Value::Null);
+        let older = stage
+            .kruise(&["get", "clonesets.v1alpha1.apps.kruise.io", "web", "-o", "yaml"])
+            .await;
+        expect(&older, 0, &["apiVersion: apps.kruise.io/v1alpha1"]);
+        let names = stage.kruise(&["get", "clone", "-o", "name"]).await;
+        expect(&names, 0, &["cloneset.apps.kruise.io/web"]);
+        let none = stage.kruise(&["get", "clone", "-l", "app=nothing"]).await;
+        expect(&none, 0, &["No resources found in"]);
+        let both = stage.kruise(&["get", "clone/web", "clone/gone", "-o", "name"]).await;
+        expect(
+            &both,
+            1,
+            &[
+                "cloneset.apps.kruise.io/web",
+                "error: clonesets.apps.kruise.io \"gone\" not found",
+            ],
+        );
+    });
+}
+
+#[test]
+fn given_watch_then_changes_are_told_until_nobody_reads() {
+    run_test(Duration::from_mins(2), async {
+        let stage = Stage::with_cloneset("watch").await;
+        let mut child = stage.start(&["get", "clone", "-w"]);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let head = lines.next_line().await.unwrap().unwrap();
+        assert!(head.starts_with("NAME"), "{head}");
+        let first = lines.next_line().await.unwrap().unwrap();
+        assert!(first.contains("cloneset/web   5"), "{first}");
+        let sets: Api<CloneSet> = stage.namespace.api();
+        let status = json!({"status": {"updatedReplicas": 5, "expectedUpdatedReplicas": 5}});
+        sets.patch_status("web", &PatchParams::default(), &Patch::Merge(&status))
+            .await
+            .unwrap();
+        let next = lines.next_line().await.unwrap().unwrap();
+        assert!(next.contains("Ready"), "{next}");
+        child.kill().await.unwrap();
+    });
+}
+
+#[test]
+fn given_no_right_or_no_crds_then_one_sentence_says_so() {
+    run_test(Duration::from_mins(2), async {
+        let stage = Stage::with_cloneset("nothing").await;
+        for words in [
+            &["get", "clone/web", "--as", "nobody"][..],
+            &["get", "clone", "--as", "nobody"],
+            &["get", "--as", "nobody"],
+        ] {
+            let refused = stage.kruise(words).await;
+            expect(&refused, 1, &["error: ", "User \"nobody\" cannot"]);
+            assert_eq!(
+                String::from_utf8_lossy(&refused.stderr).lines().count(),
+                1,
+                "{refused:?}"
+            );
+        }
+        stage.without_kind().await;
+        let alone = stage.kruise(&["get", "clone"]).await;
+        expect(
+            &alone,
+            1,
+            &["error: the cluster does not know CloneSets: OpenKruise is not installed there"],
+        );
+        let nobody = stage.kruise(&["get", "clone", "--cluster", "nowhere"]).await;
+        assert_eq!(nobody.status.code(), Some(1));
+        let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
+        assert!(text.starts_with("error: ") && text.lines().count() == 1, "{text}");
     });
 }
 

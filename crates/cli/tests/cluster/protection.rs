@@ -111,7 +111,11 @@ fn given_a_pod_then_all_that_stands_between_it_and_its_deletion_is_told() {
         let granted = stage.explain(&["po/web-0"]).await;
         expect(&granted, 0, &["PodUnavailableBudget web has granted it a moment ago."]);
         let free = stage.explain(&["pod", "free"]).await;
-        expect(&free, 0, &["No PodUnavailableBudget covers it."]);
+        let lines = [
+            "No PodUnavailableBudget covers it.",
+            "PodUnavailableBudget web covers it as soon as the manager has told the Pod.",
+        ];
+        expect(&free, 0, &lines);
         let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         pods.patch("web-1", &PatchParams::default(), &released).await.unwrap();
     });

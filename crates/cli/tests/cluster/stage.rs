@@ -23,12 +23,13 @@ use kube::{
 use serde_json::{Value, json};
 use std::{
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
+    process::Child,
     sync::{Mutex, MutexGuard},
     task::AbortHandle,
 };
@@ -74,6 +75,24 @@ impl Stage {
         let params = PatchParams::default();
         sets.patch_status("web", &params, &Patch::Merge(&status)).await.unwrap();
         this
+    }
+
+    /// Takes the newer version away, as in a cluster with an older OpenKruise.
+    pub(super) async fn with_old_version_only(&self) {
+        let mut old = crd();
+        for version in old["spec"]["versions"].as_array_mut().unwrap() {
+            version["served"] = json!(version["name"] == "v1alpha1");
+        }
+        let params = PatchParams::apply("tests").force();
+        self.crds().patch(CRD, &params, &Patch::Apply(&old)).await.unwrap();
+        let sets: Api<CloneSet> = self.namespace.api();
+        eventually(PATIENCE, "the newer version is gone", || async {
+            match sets.get("web").await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                other => Err(NotYet::new(format!("{other:?}"))),
+            }
+        })
+        .await;
     }
 
     /// With another kind of ours, as its CRD is named.
@@ -127,6 +146,19 @@ impl Stage {
             .args(["-n", self.namespace.name()]);
         tokio::task::spawn_blocking(move || command.output().unwrap())
             .await
+            .unwrap()
+    }
+
+    /// Starts the plugin in this namespace; it ends with what is returned.
+    pub(super) fn start(&self, words: &[&str]) -> Child {
+        tokio::process::Command::new(env!("CARGO_BIN_EXE_kubectl-kruise"))
+            .args(words)
+            .arg("--kubeconfig")
+            .arg(cluster::kubeconfig())
+            .args(["-n", self.namespace.name()])
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
             .unwrap()
     }
 

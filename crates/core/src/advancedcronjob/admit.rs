@@ -53,7 +53,7 @@ impl Admit for Submitted {
         errors.into_result()
     }
 
-    fn warnings(&self, env: &Env) -> Vec<String> {
+    fn warnings(&self, env: &Env, _: &Lookups) -> Vec<String> {
         validate::warnings(self, env.now)
     }
 }

@@ -76,11 +76,11 @@ pub(super) fn chain(cron: &AdvancedCronJob, at: Timestamp) -> Option<Chain> {
         event::FAILED_CREATE,
         format!("Error creating {} {name}", resource.kind),
     ));
-    let said = Action::merge(
+    let noted = Action::merge(
         Target::of(cron),
         Some(Subresource::Status),
         json!({"status": {"lastScheduleTime": time}}),
         Preconditions::same(cron),
     );
-    Some([create, said.into()].into_iter().collect())
+    Some([create, noted.into()].into_iter().collect())
 }

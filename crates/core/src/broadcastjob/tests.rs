@@ -177,6 +177,22 @@ fn reasons(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
+fn given_a_pod_that_cannot_be_read_then_no_other_is_made_and_the_job_looks_again() {
+    let mut world = World::new(2, &json!({}));
+    let mut seen = world.observe();
+    let head = json!({"metadata": {"name": "job-x", "namespace": "shop"}});
+    seen.unreadable = vec![Arc::new(serde_json::from_value(head).unwrap())];
+    let plan = plan(&seen, &Env::at(world.cluster.now));
+    assert_eq!(plan.writes().next(), None);
+    assert!(
+        plan.wake_after.is_some(),
+        "nobody tells the job that such a Pod is gone"
+    );
+    world.run();
+    assert_eq!(world.pods().len(), 2);
+}
+
+#[test]
 fn given_three_nodes_then_each_runs_a_pod_and_the_job_is_complete() {
     let mut world = World::new(3, &json!({}));
     let plan = world.round();

@@ -8,8 +8,10 @@ use kruise_api::meta::PartialObject;
 use kruise_api::node::Node;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
+use serde_json::Value;
 
 use crate::plan::{Env, Observation, Outcome, Plan};
+use crate::rehearsal::{self, Parts, Rehearsed};
 
 /// A CloneSet and what belongs to it, all seen at the same time, and only when the cache shows all of our own writes.
 #[derive(Clone, Debug, Default)]
@@ -42,5 +44,34 @@ pub struct Observed {
 impl Observation for Observed {
     fn plan(&self, env: &Env) -> Plan {
         super::plan(self, env)
+    }
+}
+
+impl Rehearsed for Observed {
+    type Workload = CloneSet;
+
+    fn parts(&mut self) -> Parts<'_, CloneSet> {
+        Parts {
+            workload: &mut self.set,
+            pods: &mut self.pods,
+            revisions: &mut self.revisions,
+            last: &mut self.last,
+        }
+    }
+
+    fn put(&mut self, kind: &str, object: &Value) -> bool {
+        match kind {
+            "PersistentVolumeClaim" => rehearsal::put(&mut self.claims, object),
+            "ImagePullJob" => rehearsal::put(&mut self.pull_jobs, object),
+            _ => false,
+        }
+    }
+
+    fn remove(&mut self, kind: &str, name: &str) -> bool {
+        match kind {
+            "PersistentVolumeClaim" => rehearsal::remove(&mut self.claims, name),
+            "ImagePullJob" => rehearsal::remove(&mut self.pull_jobs, name),
+            _ => false,
+        }
     }
 }

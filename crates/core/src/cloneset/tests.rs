@@ -18,6 +18,7 @@ mod ownership;
 mod pre_download;
 mod properties;
 mod refusals;
+mod rehearsal;
 mod takeover;
 
 fn conditions(world: &World, type_: &str) -> Value {

@@ -22,7 +22,8 @@
 //! its back-off is over ([`crate::plan::Outcome`]): it would be taken out of service each time. The others do not wait for it.
 //!
 //! A round writes at most [`PODS_PER_ROUND`] Pods, and the next one follows at once. So a pause, a new partition or bad news about
-//! the first Pods count for the rest of a large set, and Pods that are done are not kept waiting by those that have yet to begin.
+//! the first Pods count for the rest of a large set, and Pods that are done are not kept waiting by those that have yet to begin. However many Pods wait
+//! for their hook or for their deletion, the others begin: only what is written counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -109,7 +110,7 @@ pub(super) fn update(
     let chosen = ordered
         .into_iter()
         .take_while(|member| !written.contains(member.name()) && budget.try_take(member));
-    let mut chosen: Vec<&Member<'_>> = chosen.collect();
+    let chosen: Vec<&Member<'_>> = chosen.collect();
     if chosen.len() < count {
         plan.because(why::Rollout::UpdateBudget {
             allowed: diff.update_unavailable as i32,
@@ -117,13 +118,10 @@ pub(super) fn update(
             waiting: (count - chosen.len()) as i32,
         });
     }
-    if chosen.len() > rest {
-        chosen.truncate(rest);
-        plan.wake(Duration::ZERO);
-    }
     let writes = Writes {
         snapshot,
         target: budget.target,
+        most: rest,
     };
     writes.all(&chosen, plan)
 }
@@ -183,6 +181,8 @@ impl<'r, 'a> UpdateBudget<'r, 'a> {
 struct Writes<'r, 'a> {
     snapshot: &'r Snapshot<'a>,
     target: &'r Revision<'a>,
+    /// Pods that are written in this round. Those that wait, for a hook or for their deletion, are not among them.
+    most: usize,
 }
 
 impl<'r, 'a> Writes<'r, 'a> {
@@ -198,6 +198,10 @@ impl<'r, 'a> Writes<'r, 'a> {
         let labels = self.snapshot.pod_labels(self.target.name());
         let mut updater = PodUpdater::new(self.update_target(&labels), self.snapshot, env);
         for member in chosen {
+            if step.chains.len() + replaced.len() == self.most {
+                plan.wake(Duration::ZERO);
+                break;
+            }
             let mut chain = match updater.begin(member.pod, plan) {
                 PodUpdate::InPlace(chain) => chain,
                 PodUpdate::Recreate(because) => {

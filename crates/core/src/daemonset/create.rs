@@ -96,10 +96,10 @@ pub(super) fn new_pods(snapshot: &Snapshot<'_>, nodes: &[&str]) -> Vec<Chain> {
             skips_scheduler: snapshot.env.settings.daemon_pods_skip_scheduler,
         };
         let new = factory.pod(&prototype, &identity, |_| true);
-        let told = format!("Created pod: {}", new.name);
+        let text = format!("Created pod: {}", new.name);
         Chain::of(
             Write::from(new.pod)
-                .then(Event::normal(event::SUCCESSFUL_CREATE, told))
+                .then(Event::normal(event::SUCCESSFUL_CREATE, text))
                 .or_else(Event::warning(event::FAILED_CREATE, "Error creating")),
         )
     };

@@ -64,11 +64,11 @@ pub(super) fn until(end: Timestamp, now: Timestamp) -> Duration {
 /// The failed Pods that a plan deletes.
 pub fn deletions(plan: &Plan) -> impl Iterator<Item = &Target> {
     let chains = plan.actions.iter().flat_map(|step| &step.chains);
-    let told = |write: &&Write| {
+    let has_event = |write: &&Write| {
         let mut events = write.succeeded.iter();
         events.any(|event| event.reason == event::FAILED_DAEMON_POD)
     };
-    let writes = chains.flat_map(|chain| &chain.writes).filter(told);
+    let writes = chains.flat_map(|chain| &chain.writes).filter(has_event);
     writes.map(|write| write.action.object())
 }
 

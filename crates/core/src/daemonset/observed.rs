@@ -7,9 +7,12 @@ use kruise_api::meta::PartialObject;
 use kruise_api::node::Node;
 use kruise_api::pod::Pod;
 use kruise_api::revision::ControllerRevision;
+use serde_json::Value;
 
 use super::failed_pods::FailedPods;
+use super::nodes::target_node;
 use crate::plan::{Env, Observation, Outcome, Plan};
+use crate::rehearsal::{self, Parts, Rehearsed};
 
 /// A DaemonSet and what belongs to it, all seen at the same time, and only when the cache shows all of our own writes.
 #[derive(Clone, Debug, Default)]
@@ -37,5 +40,36 @@ pub struct Observed {
 impl Observation for Observed {
     fn plan(&self, env: &Env) -> Plan {
         super::plan(self, env)
+    }
+}
+
+impl Rehearsed for Observed {
+    type Workload = DaemonSet;
+
+    fn parts(&mut self) -> Parts<'_, DaemonSet> {
+        Parts {
+            workload: &mut self.set,
+            pods: &mut self.pods,
+            revisions: &mut self.revisions,
+            last: &mut self.last,
+        }
+    }
+
+    fn place_of(pod: &Pod) -> Option<String> {
+        target_node(pod).map(|node| format!("on {node}"))
+    }
+
+    fn put(&mut self, kind: &str, object: &Value) -> bool {
+        match kind {
+            "ImagePullJob" => rehearsal::put(&mut self.pull_jobs, object),
+            _ => false,
+        }
+    }
+
+    fn remove(&mut self, kind: &str, name: &str) -> bool {
+        match kind {
+            "ImagePullJob" => rehearsal::remove(&mut self.pull_jobs, name),
+            _ => false,
+        }
     }
 }

@@ -279,10 +279,10 @@ fn removal(Deletion { member, failed_on }: &Deletion<'_, '_>) -> Chain {
         let found = format!("Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it");
         write = write.then(Event::warning(event::FAILED_DAEMON_POD, found));
     }
-    let told = format!("Deleted pod: {}", pod.metadata.name);
+    let text = format!("Deleted pod: {}", pod.metadata.name);
     Chain::of(
         write
-            .then(Event::normal(event::SUCCESSFUL_DELETE, told))
+            .then(Event::normal(event::SUCCESSFUL_DELETE, text))
             .or_else(Event::warning(event::FAILED_DELETE, "Error deleting")),
     )
 }

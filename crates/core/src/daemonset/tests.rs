@@ -15,6 +15,7 @@ use crate::plan::{Action, Plan, Why};
 
 mod ownership;
 mod properties;
+mod rehearsal;
 mod takeover;
 mod update;
 

@@ -187,7 +187,7 @@ fn in_place<'s, 'a>(
             }
             PodUpdate::InPlace(_) if step.chains.len() >= PODS_PER_ROUND => plan.wake(Duration::ZERO),
             PodUpdate::InPlace(chain) => {
-                let mut chain = told(chain, member.name());
+                let mut chain = with_events(chain, member.name());
                 chain.guard = asks.then(|| Guard::Budget {
                     pod: member.name().to_owned(),
                 });
@@ -214,7 +214,7 @@ fn in_place<'s, 'a>(
 }
 
 /// The events of an update in place, in the words that users of DaemonSets know.
-fn told(mut chain: Chain, pod: &str) -> Chain {
+fn with_events(mut chain: Chain, pod: &str) -> Chain {
     for write in &mut chain.writes {
         for event in &mut write.succeeded {
             if event.reason == event::SUCCESSFUL_UPDATE_POD_IN_PLACE {

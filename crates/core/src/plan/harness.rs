@@ -378,9 +378,11 @@ fn run_pod(pod: &mut Value, now: Timestamp) {
         pod["spec"]["nodeName"] = json!(only_node(pod).unwrap_or("n1"));
     }
     let containers = pod["spec"]["containers"].as_array().unwrap().clone();
-    if containers
-        .iter()
-        .any(|container| container["image"].as_str().unwrap().contains("fail"))
+    // What has failed stays failed, as on a real node.
+    if pod["status"]["phase"] == "Failed"
+        || containers
+            .iter()
+            .any(|container| container["image"].as_str().unwrap().contains("fail"))
     {
         pod["status"]["phase"] = json!("Failed");
         set_condition(pod, "Ready", false, now);

@@ -10,7 +10,8 @@
 //! 4. After the steps comes the [`Fallback`](super::Fallback), when its phase wrote nothing, and may not have written anything, and no step has ended the plan.
 //! 5. What disturbs a Pod has to be granted by its budget first. A refusal ends its chain and no other, is no failure, and is asked again after a second. In a step of
 //!    which only so many chains may be begun, the next one takes its place.
-//! 6. The status is written last, whatever happened. Events of the plan itself are held back when it could not be written: the next plan sees the same again.
+//! 6. "Look again at once" is for the rest of what was begun. When nothing was written, another look would show the same: it comes after a second.
+//! 7. The status is written last, whatever happened. Events of the plan itself are held back when it could not be written: the next plan sees the same again.
 
 use std::iter::Enumerate;
 use std::slice::Iter;
@@ -27,7 +28,7 @@ use super::{Action, Chain, Event, Failure, FailureClass, Guard, OnFailure, Outco
 const AT_ONCE: usize = 256;
 /// Chains of a step whose writes are large.
 const FEW: usize = 32;
-/// When a budget that refused is asked again.
+/// When a budget that refused is asked again, and a plan that got nothing done is made anew.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How far a plan has come.
@@ -199,13 +200,13 @@ impl<'p> Progress<'p> {
                 Meaning::FoundNothing
             }
             Err(error) => {
-                let told = write.failed.as_ref().filter(|_| !error.class.is_silent());
+                let event = write.failed.as_ref().filter(|_| !error.class.is_silent());
                 let may_have_applied = error.may_have_applied;
                 running.fail(chain, failure(phase, action, error));
                 if may_have_applied {
                     self.wrote(phase, action);
                 }
-                Meaning::Failed(told)
+                Meaning::Failed(event)
             }
         }
     }
@@ -222,7 +223,11 @@ impl<'p> Progress<'p> {
     }
 
     /// Returns what came of the plan.
-    pub fn finish(self) -> Finished<'p> {
+    pub fn finish(mut self) -> Finished<'p> {
+        let at_once = &mut self.finished.wake_after;
+        if self.done.is_empty() && at_once.is_some_and(|after| after.is_zero()) {
+            *at_once = Some(ASK_AGAIN);
+        }
         self.finished
     }
 

@@ -7,6 +7,7 @@ use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 
 use super::ledger::{self, Answer, Asked, Free, Operation};
 use super::related;
+use crate::shared::workload::WorkloadRef;
 
 /// Returns what would be answered to whoever wants to disturb a Pod now; `budget` is the one that it names, if that exists.
 pub fn pod(
@@ -36,6 +37,27 @@ pub fn pod(
         Answer::Refused(reason) => format!("refuses: {reason}"),
     };
     format!("PodUnavailableBudget {name} {verdict}.")
+}
+
+/// Returns which other budgets of the namespace would cover a Pod of this workload; it belongs to one of them at most.
+pub fn others<'a>(
+    pod: &Pod,
+    workload: Option<&WorkloadRef>,
+    budgets: impl IntoIterator<Item = &'a PodUnavailableBudget>,
+) -> Vec<String> {
+    let named = related::budget_of(&pod.metadata);
+    let covering = budgets.into_iter().filter(|budget| {
+        let name = budget.metadata.name.as_deref();
+        name != named && related::covers(budget, workload, |key| pod.metadata.label(key))
+    });
+    let mut names: Vec<&str> = covering.filter_map(|budget| budget.metadata.name.as_deref()).collect();
+    names.sort_unstable();
+    let what = match named {
+        Some(_) => "would cover it as well, and is not asked: a Pod keeps the budget that it names",
+        None => "covers it as soon as the manager has told the Pod",
+    };
+    let sentence = |name: &str| format!("PodUnavailableBudget {name} {what}.");
+    names.into_iter().map(sentence).collect()
 }
 
 /// Returns who took the last places of a budget and when, the latest first.

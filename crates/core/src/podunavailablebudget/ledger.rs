@@ -4,8 +4,9 @@
 //!
 //! 1. A Pod that its owner exempted, one that is not available anyway, and one that the budget ignores may go.
 //! 2. So may any, where no Pod has to stay available, and where the budget does not protect against the operation.
-//! 3. A Pod that was granted a place a moment ago is not charged again. The place is kept for it: it is renewed before it is forgotten, so that no other Pod
-//!    gets it while this one goes.
+//! 3. A Pod that was granted a place a moment ago is not charged again. Shortly before the place is forgotten it is renewed, so that no other Pod gets it while
+//!    this one goes; but with no place left the answer is no: a Pod that is asked for again and again and stays, because somebody else refuses, would keep it from
+//!    all others.
 //! 4. Without a place left the answer is no; else a place is taken, and the answer is yes once that is written down.
 //!
 //! A place is written down with the name of the Pod and the time. It counts for the Pod that had that name then, not for a later one.
@@ -168,6 +169,7 @@ pub fn answer(budget: &PodUnavailableBudget, pod: &Pod, asked: &Asked) -> Answer
 
 fn take(status: &PodUnavailableBudgetStatus, budget: &str, pod: &Pod, asked: &Asked) -> Answer {
     let is_update = asked.operation == Operation::Update;
+    let is_deletion = matches!(asked.operation, Operation::Delete | Operation::Evict);
     let left = |places: &BTreeMap<String, Time>, lasts| place_left(places, pod, lasts, asked.now);
     let disrupted = left(&status.disrupted_pods, DELETION_IS_SEEN_AFTER);
     let updated = left(&status.unavailable_pods, UPDATE_IS_SEEN_AFTER);
@@ -181,7 +183,8 @@ fn take(status: &PodUnavailableBudgetStatus, budget: &str, pod: &Pod, asked: &As
     match (disrupted, updated) {
         (Some(left), _) if left > RENEWED_BEFORE => return Answer::Granted,
         // The controller forgets an update sooner than a deletion may be seen.
-        (_, Some(left)) if is_update && left > RENEWED_BEFORE => return Answer::Granted,
+        (_, Some(left)) if !is_deletion && left > RENEWED_BEFORE => return Answer::Granted,
+        (Some(_), _) if status.unavailable_allowed <= 0 => {}
         (Some(_), _) | (_, Some(_)) => return Answer::Take(place),
         (None, None) => {}
     }

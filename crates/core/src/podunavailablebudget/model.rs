@@ -5,7 +5,7 @@
 //! when the Pod has changed before it happens. A replica may die right after it wrote a place down, which nobody hears of then. Time goes in steps of seven seconds: a
 //! request is under way, and the leader's watch behind, for less than one.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -172,7 +172,7 @@ impl Model {
             desired: self.desired,
         };
         let env = Env::at(self.now);
-        let rebuilt = status::rebuild(&budget, &status::active(&pods), counts, &env);
+        let rebuilt = status::rebuild(&budget, &status::active(&pods), &BTreeSet::new(), counts, &env);
         World {
             budget: self.stored(&rebuilt.status),
             ..world.clone()

@@ -2,7 +2,8 @@
 //!
 //! - Only active Pods count. A place that was written down for one that is gone is forgotten, but not within five seconds: what is seen of the Pods may be older
 //!   than the place, which may then be that of a successor with the same name.
-//! - A place for a deletion is kept for 20 seconds, one for an update for 10. A Pod that is still there after that was not deleted, which is told.
+//! - A place for a deletion is kept for 20 seconds, one for an update for 10. A Pod that is still there after that was not deleted, which is told. Where the API server knows
+//!   that it was, only what is seen of the Pods is too old: the place is kept.
 //! - Available are the Pods that are available and have no place.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,9 @@ use crate::shared::seconds::whole_seconds;
 /// What is seen of the Pods is not older than this.
 const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(5);
 
+/// When to look again at Pods that are seen as they were long ago.
+const BEHIND: SignedDuration = SignedDuration::from_secs(1);
+
 /// A status, and what was noticed on the way.
 #[derive(Debug)]
 pub struct Rebuilt<'a> {
@@ -41,8 +45,23 @@ pub fn active(pods: &[Arc<Pod>]) -> Vec<&Pod> {
     active
 }
 
-/// Returns the status of a budget over these active Pods.
-pub fn rebuild<'a>(budget: &PodUnavailableBudget, pods: &[&'a Pod], counts: Counts, env: &Env) -> Rebuilt<'a> {
+/// Returns the Pods whose deletion was granted so long ago that their places are to be forgotten.
+pub fn overdue(budget: &PodUnavailableBudget, now: Timestamp) -> impl Iterator<Item = &str> {
+    let places = budget.status.iter().flat_map(|status| &status.disrupted_pods);
+    let is_over = move |time: &Time| now.duration_since(time.0) >= DELETION_IS_SEEN_AFTER;
+    places
+        .filter(move |(_, time)| is_over(time))
+        .map(|(name, _)| name.as_str())
+}
+
+/// Returns the status of a budget over these active Pods, of which those in `leaving` are on their way out, whatever is seen of them.
+pub fn rebuild<'a>(
+    budget: &PodUnavailableBudget,
+    pods: &[&'a Pod],
+    leaving: &BTreeSet<String>,
+    counts: Counts,
+    env: &Env,
+) -> Rebuilt<'a> {
     let none = PodUnavailableBudgetStatus::default();
     let old = budget.status.as_ref().unwrap_or(&none);
     let mut deletions = Places::of(&old.disrupted_pods, DELETION_IS_SEEN_AFTER, env.now);
@@ -50,11 +69,11 @@ pub fn rebuild<'a>(budget: &PodUnavailableBudget, pods: &[&'a Pod], counts: Coun
     let mut not_deleted = Vec::new();
     let mut available = 0;
     for pod in pods {
-        let is_going = deletions.keep(pod);
+        let is_going = deletions.keep(pod, leaving.contains(&*pod.metadata.name));
         if is_going == Kept::Forgotten {
             not_deleted.push(*pod);
         }
-        let is_updated = updates.keep(pod);
+        let is_updated = updates.keep(pod, false);
         if is_going != Kept::Place && is_updated != Kept::Place && is_available(pod, env.gates) {
             available += 1;
         }
@@ -117,7 +136,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    fn keep(&mut self, pod: &Pod) -> Kept {
+    fn keep(&mut self, pod: &Pod, is_leaving: bool) -> Kept {
         let Some((name, time)) = self.old.get_key_value(&*pod.metadata.name) else {
             return Kept::Nothing;
         };
@@ -129,9 +148,12 @@ impl<'a> Places<'a> {
             // The Pod that it was for is gone.
             return Kept::Nothing;
         }
-        let left = self.lasts - self.now.duration_since(time.0);
+        let mut left = self.lasts - self.now.duration_since(time.0);
         if !left.is_positive() {
-            return Kept::Forgotten;
+            if !is_leaving {
+                return Kept::Forgotten;
+            }
+            left = BEHIND;
         }
         self.kept.insert(name.clone(), time.clone());
         self.next = self.next.into_iter().chain([left]).min();

@@ -1,3 +1,4 @@
+mod explain;
 mod properties;
 
 use std::sync::Arc;
@@ -192,40 +193,73 @@ fn given_a_place_then_it_is_taken_under_the_name_of_what_was_asked() {
 
 #[test]
 fn given_a_place_of_this_pod_then_it_is_not_charged_again_and_not_forgotten_before_it_goes() {
-    let answered = |key: &str, since: &str, operation| {
-        let mut status = status(0, 3);
+    let with = |allowed: i32, key: &str, since: &str, operation| {
+        let mut status = status(allowed, 3);
         status[key] = json!({"a": format!("2024-05-01T{since}Z")});
         answer(&budget(spec(), status), &covered("a").typed(), &asked(operation))
     };
-    assert_eq!(
-        answered("disruptedPods", "09:59:58", Operation::Delete),
-        Answer::Granted
-    );
-    assert_eq!(
-        answered("unavailablePods", "09:59:59", Operation::Update),
-        Answer::Granted
-    );
-    // Soon forgotten, or written down for something shorter: it is renewed, and no place more is taken.
     for (key, since, operation) in [
-        ("disruptedPods", "09:59:46", Operation::Evict),
-        ("unavailablePods", "09:59:58", Operation::Delete),
-        ("unavailablePods", "09:59:53", Operation::Update),
-        ("disruptedPods", "09:59:46", Operation::Update),
+        ("disruptedPods", "09:59:58", Operation::Delete),
+        ("unavailablePods", "09:59:59", Operation::Update),
+        ("unavailablePods", "09:59:59", Operation::Resize),
     ] {
-        let Answer::Take(place) = answered(key, since, operation) else {
+        assert_eq!(with(0, key, since, operation), Answer::Granted, "{key} {operation:?}");
+    }
+    // Soon forgotten, or written down for something shorter: it is renewed, and no place more is taken.
+    for (allowed, key, since, operation) in [
+        (1, "disruptedPods", "09:59:46", Operation::Evict),
+        (1, "disruptedPods", "09:59:46", Operation::Update),
+        (0, "unavailablePods", "09:59:58", Operation::Delete),
+        (0, "unavailablePods", "09:59:53", Operation::Update),
+    ] {
+        let Answer::Take(place) = with(allowed, key, since, operation) else {
             panic!("{key} {since}")
         };
-        assert_eq!(place.patch()["status"]["unavailableAllowed"], 0);
+        assert_eq!(place.patch()["status"]["unavailableAllowed"], allowed);
     }
-    assert!(matches!(
-        answered("disruptedPods", "09:59:40", Operation::Delete),
-        Answer::Refused(_)
-    ));
+    // Others want it, too.
+    for since in ["09:59:46", "09:59:40"] {
+        let answer = with(0, "disruptedPods", since, Operation::Delete);
+        assert!(matches!(answer, Answer::Refused(_)), "{since}");
+    }
     let other = covered("a").set("/metadata/creationTimestamp", json!("2024-05-01T09:59:59Z"));
     let mut status = status(0, 3);
     status["disruptedPods"] = json!({"a": "2024-05-01T09:59:58Z"});
     let later = answer(&budget(spec(), status), &other.typed(), &asked(Operation::Delete));
     assert!(matches!(later, Answer::Refused(_)), "the place was for the Pod before");
+}
+
+#[test]
+fn given_a_pod_that_is_asked_for_again_and_again_and_stays_then_another_gets_its_place() {
+    let pods = ["stays", "goes"].map(|name| Arc::new(covered(name).typed()));
+    let active = status::active(&pods);
+    let counts = counts::Counts { total: 2, desired: 1 };
+    let mut web = budget(spec(), status(1, 1));
+    let granted = |web: &mut PodUnavailableBudget, pod: &Pod, now| {
+        let question = Asked {
+            now,
+            ..asked(Operation::Evict)
+        };
+        let before = web.status.clone().unwrap();
+        match answer(web, pod, &question) {
+            Answer::Take(place) => web.status = Some(place.written(&before)),
+            Answer::Granted => {}
+            Answer::Refused(_) => return false,
+            Answer::Free(free) => panic!("{free:?}"),
+        }
+        true
+    };
+    let begin = at("10:00:00");
+    let other = (0..60).find(|second| {
+        let now = begin + jiff::SignedDuration::from_secs(*second);
+        web.status = Some(status::rebuild(&web, &active, &BTreeSet::new(), counts, &Env::at(now)).status);
+        // Somebody else refuses the first each time.
+        if second % 7 == 0 {
+            granted(&mut web, &pods[0], now);
+        }
+        second % 5 == 0 && granted(&mut web, &pods[1], now)
+    });
+    assert_eq!(other, Some(20), "when the place of the first is forgotten");
 }
 
 #[test]
@@ -279,6 +313,7 @@ fn observed(budget: PodUnavailableBudget, pods: &[PodBuilder], expected: i32) ->
         budget: Arc::new(budget),
         pods: pods.iter().map(|pod| Arc::new(pod.typed())).collect(),
         expected: Ok(expected),
+        leaving: BTreeSet::new(),
     }
 }
 
@@ -310,6 +345,28 @@ fn given_pods_then_the_status_counts_those_that_are_available_and_have_no_place(
         .map(|event| (event.reason, event.about.as_ref().unwrap().name.as_str()))
         .collect();
     assert_eq!(told, [(event::NOT_DELETED, "b")]);
+}
+
+#[test]
+fn given_a_pod_that_is_gone_and_still_seen_then_its_place_is_kept() {
+    let mut old = status(0, 1);
+    old["disruptedPods"] = json!({"a": "2024-05-01T09:59:30Z", "b": "2024-05-01T09:59:50Z"});
+    let web = budget(spec(), old);
+    let now = at("10:00:00");
+    assert_eq!(status::overdue(&web, now).collect::<Vec<_>>(), ["a"]);
+    let mut observed = observed(web, &["a", "b", "c"].map(covered), 3);
+    observed.leaving = BTreeSet::from(["a".to_owned()]);
+    let plan = plan(&observed, &Env::at(now));
+    let Some(Action::Patch { patch, .. }) = &plan.status else {
+        panic!("{plan:?}")
+    };
+    let changes = &patch.document()["status"];
+    assert_eq!(
+        (&changes["currentAvailable"], &changes["disruptedPods"]),
+        (&Value::Null, &Value::Null),
+        "{changes}"
+    );
+    assert_eq!((plan.events.len(), plan.wake_after), (0, Some(Duration::from_secs(1))));
 }
 
 #[test]
@@ -487,37 +544,6 @@ fn given_sidecars_under_way_then_the_pod_is_not_available() {
             .typed();
         assert_eq!(availability::is_available(&pod, Gates::default()), expected, "{state}");
     }
-}
-
-#[test]
-fn given_a_pod_then_the_explanation_names_its_budget_and_the_answer() {
-    let now: Timestamp = at("10:00:00");
-    let text = |pod: &Pod, budget: Option<&PodUnavailableBudget>| {
-        explain::pod(pod, budget, Operation::Delete, Gates::default(), now)
-    };
-    let web = budget(spec(), status(0, 3));
-    assert_eq!(
-        text(&running_pod("a").typed(), None),
-        "No PodUnavailableBudget covers it."
-    );
-    assert!(text(&covered("a").typed(), None).contains("which does not exist"));
-    assert!(text(&covered("a").typed(), Some(&web)).starts_with("PodUnavailableBudget web refuses: "));
-    let never = budget(spec(), Value::Null);
-    assert!(text(&covered("a").typed(), Some(&never)).contains("it was not counted yet"));
-    let mut nothing = status(3, 0);
-    nothing["observedGeneration"] = json!(2);
-    let nothing = budget(spec(), nothing);
-    assert!(text(&covered("a").typed(), Some(&nothing)).contains("no Pod has to stay available"));
-    let mut taken = status(0, 3);
-    taken["disruptedPods"] = json!({"a": "2024-05-01T09:59:55Z"});
-    taken["unavailablePods"] = json!({"b": "2024-05-01T09:59:57Z"});
-    assert_eq!(
-        explain::places(&budget(spec(), taken)),
-        [
-            "b: update granted at 2024-05-01T09:59:57Z",
-            "a: deletion granted at 2024-05-01T09:59:55Z"
-        ]
-    );
 }
 
 #[test]

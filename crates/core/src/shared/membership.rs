@@ -14,12 +14,17 @@ mod member;
 
 pub use member::Member;
 
+use std::time::Duration;
+
 use kruise_api::kind::Kind as _;
 use kruise_api::meta::Uid;
 use kruise_api::pod::Pod;
 
 use super::owner::{self, Owner, is_controlled_by};
-use crate::plan::Chain;
+use crate::plan::{Chain, Plan, PodNames, why};
+
+/// When a workload looks again of whose Pods some cannot be read.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// The Pods of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,6 +56,12 @@ impl<'a> Membership<'a> {
         }
         membership
     }
+}
+
+/// Says that some Pods cannot be read, and looks again after a while: nobody tells the workload when one that could never be read is gone.
+pub fn wait_for_unreadable(pods: PodNames, plan: &mut Plan) {
+    plan.because(why::Pods::PodsUnreadable { pods });
+    plan.wake(LOOK_AGAIN);
 }
 
 /// Takes our name off a Pod that is no longer ours.

@@ -80,10 +80,10 @@ pub fn apply(object: &mut Value, patch: &Value) -> Result<(), MergeError> {
 }
 
 fn check(patch: &Object) -> Result<(), MergeError> {
-    if let Some(said) = patch.get(PATCH)
-        && !matches!(said.as_str(), Some("merge" | "replace" | "delete"))
+    if let Some(word) = patch.get(PATCH)
+        && !matches!(word.as_str(), Some("merge" | "replace" | "delete"))
     {
-        return Err(MergeError::Directive(said.as_str().unwrap_or_default().to_owned()));
+        return Err(MergeError::Directive(word.as_str().unwrap_or_default().to_owned()));
     }
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
         match (value, rule(name)) {
@@ -187,15 +187,15 @@ fn key_of(item: &Value, by: By) -> Option<&Value> {
 }
 
 fn merge_list(old: &[Value], items: &[Value], by: By, order: Option<&Vec<Value>>) -> Vec<Value> {
-    let said = |item: &Value| item.as_object().and_then(directive).map(str::to_owned);
+    let directive_of = |item: &Value| item.as_object().and_then(directive).map(str::to_owned);
     let replaces = items
         .iter()
-        .any(|item| said(item).as_deref() == Some("replace") && key_of(item, by).is_none());
+        .any(|item| directive_of(item).as_deref() == Some("replace") && key_of(item, by).is_none());
     let mut kept = if replaces { Vec::new() } else { old.to_vec() };
     let mut patched: Vec<Value> = Vec::new();
     for item in items {
         let key = key_of(item, by);
-        let word = said(item);
+        let word = directive_of(item);
         if word.as_deref() == Some("delete") {
             kept.retain(|known| key.is_none() || key_of(known, by) != key);
             continue;

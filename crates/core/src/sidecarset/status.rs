@@ -30,13 +30,13 @@ pub(super) fn write(snapshot: &Snapshot<'_>, revisions: &Revisions<'_>, missing:
         latest_revision: revisions.latest.clone(),
         collision_count: Some(revisions.collisions),
         pods_without_sidecars: i32::try_from(missing.len()).unwrap_or(i32::MAX),
-        conditions: told(conditions, snapshot, missing),
+        conditions: with_conditions(conditions, snapshot, missing),
     };
     status::patch(set, before, &new)
 }
 
 /// The conditions with what is to be told of Pods that lack their sidecars. A set that never had one has no condition.
-fn told(mut conditions: Vec<Condition>, snapshot: &Snapshot<'_>, missing: &[&Pod]) -> Vec<Condition> {
+fn with_conditions(mut conditions: Vec<Condition>, snapshot: &Snapshot<'_>, missing: &[&Pod]) -> Vec<Condition> {
     let found = conditions
         .iter()
         .position(|condition| condition.type_ == PODS_WITHOUT_SIDECARS);

@@ -1,9 +1,11 @@
-//! A StatefulSet on its way into the cluster: [`default`](super::default), [`validate`](super::validate), and protection against deletion.
+//! A StatefulSet on its way into the cluster: [`default`](super::default), [`validate`](super::validate), warnings of what is [`erased`], and protection
+//! against deletion.
 
 use kruise_api::gates::Gates;
 use kruise_api::read::{ReadError, from_slice};
 use kruise_api::statefulset::v1beta1::{ClaimUpdateType, StatefulSetSpec};
 
+use super::erased;
 use super::validate::{classes_to_look_up, validate};
 use crate::admission::{self, Admit, Env, Lookups, Needs, Refusal, Version};
 use crate::shared::tree::Object;
@@ -34,8 +36,10 @@ impl Admit for Submitted {
     }
 
     fn needs_to_validate(&self, old: Option<&Self>, env: &Env, _: &Lookups) -> Needs {
+        let mut objects = classes_to_look_up(self, old, env.gates);
+        objects.extend(erased::stored(self.metadata.name.as_deref(), env));
         Needs {
-            objects: classes_to_look_up(self, old, env.gates),
+            objects,
             ..Needs::default()
         }
     }
@@ -46,6 +50,10 @@ impl Admit for Submitted {
 
     fn validate_update(&self, old: &Self, env: &Env, found: &Lookups) -> Result<(), Refusal> {
         validate(self, Some(old), env.gates, found).into_result()
+    }
+
+    fn warnings(&self, env: &Env, found: &Lookups) -> Vec<String> {
+        erased::warnings(self.metadata.name.as_deref(), env, found)
     }
 
     fn refuse_deletion(&self, gates: Gates) -> Option<String> {

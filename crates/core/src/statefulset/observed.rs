@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::ordinals::{Ordinals, of_pod_name, pod_name};
 use crate::plan::{Env, Observation, Outcome, Plan};
+use crate::rehearsal::{self, Parts, Rehearsed};
 
 /// Pods that are made in one round. More than a set usually has; it bounds what a mistyped number of replicas costs.
 pub(super) const NEW_PODS_PER_ROUND: usize = 2000;
@@ -51,6 +52,39 @@ pub struct Observed {
 impl Observation for Observed {
     fn plan(&self, env: &Env) -> Plan {
         super::plan(self, env)
+    }
+}
+
+impl Rehearsed for Observed {
+    type Workload = StatefulSet;
+
+    fn parts(&mut self) -> Parts<'_, StatefulSet> {
+        Parts {
+            workload: &mut self.set,
+            pods: &mut self.pods,
+            revisions: &mut self.revisions,
+            last: &mut self.last,
+        }
+    }
+
+    fn place_of(pod: &Pod) -> Option<String> {
+        Some(pod.metadata.name.to_string())
+    }
+
+    fn put(&mut self, kind: &str, object: &Value) -> bool {
+        match kind {
+            "PersistentVolumeClaim" => rehearsal::put(&mut self.claims, object),
+            "ImagePullJob" => rehearsal::put(&mut self.pull_jobs, object),
+            _ => false,
+        }
+    }
+
+    fn remove(&mut self, kind: &str, name: &str) -> bool {
+        match kind {
+            "PersistentVolumeClaim" => rehearsal::remove(&mut self.claims, name),
+            "ImagePullJob" => rehearsal::remove(&mut self.pull_jobs, name),
+            _ => false,
+        }
     }
 }
 

@@ -44,13 +44,13 @@ fn pull(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     let status = snapshot.set.status.as_ref();
     let status = status.filter(|status| status.update_revision == update.name());
     let annotations = snapshot.set.metadata.annotations.as_ref();
-    let said = |key: &str| {
+    let value_of = |key: &str| {
         annotations
             .and_then(|annotations| annotations.get(key))
             .map(String::as_str)
     };
-    let number = |key: &str| said(key).and_then(|text| text.parse::<i32>().ok());
-    let min_updated_ready = said(annotation::PRE_DOWNLOAD_MIN_UPDATED_READY).and_then(|text| {
+    let number = |key: &str| value_of(key).and_then(|text| text.parse::<i32>().ok());
+    let min_updated_ready = value_of(annotation::PRE_DOWNLOAD_MIN_UPDATED_READY).and_then(|text| {
         let value = text
             .parse()
             .map_or_else(|_| IntOrPercent::from(text), IntOrPercent::Int);

@@ -14,7 +14,8 @@
 //! | does not tell its name by label | it gets the label |
 //!
 //! Then the Pods whose ordinals are not wanted (*condemned*), from the highest down: all of them with `Parallel`; with `OrderedReady` one after the other, and
-//! only while all others are available, but for the lowest Pod that is not healthy. Before a Pod goes, its claims are told whether they go with it.
+//! only while all others are available, but for the lowest Pod that is not healthy, and for those that their hook has let go: their turn has come before. Before
+//! a Pod goes, its claims are told whether they go with it.
 //!
 //! A Pod with anything of its `preDelete` hook on it is not deleted but waits in `PreparingDelete`.
 
@@ -162,7 +163,7 @@ fn condemned<'r>(snapshot: &'r Snapshot<'_>, scaled: &mut Scaled<'r>, plan: &mut
     for pod in snapshot.condemned.values().rev() {
         let mut fixed = snapshot.claims.fix_owners(pod.pod(), pod.ordinal, true);
         let is_first = first_unhealthy == Some(pod.ordinal);
-        let may_go = is_first || pod.member.is_available();
+        let may_go = is_first || pod.member.is_available() || was_let_go(snapshot, pod);
         let waits = is_ordered && (is_over || pod.is_terminating() || !may_go);
         if waits || pod.is_terminating() {
             waits_for = waits_for.or(waits.then_some(pod));
@@ -193,6 +194,12 @@ fn condemned<'r>(snapshot: &'r Snapshot<'_>, scaled: &mut Scaled<'r>, plan: &mut
     plan.push(fixes);
     plan.push(deletions);
     is_over
+}
+
+/// A Pod waited for its `preDelete` hook, and need not any more. Hooks may let several go at the same time.
+fn was_let_go(snapshot: &Snapshot<'_>, pod: &OrdinalPod<'_>) -> bool {
+    let is_held = || lifecycle::before_delete(pod.pod(), snapshot.lifecycle(), snapshot.now()).is_some();
+    pod.member.is_preparing_delete() && !is_held()
 }
 
 /// How a Pod goes.

@@ -2,6 +2,7 @@
 
 mod ownership;
 mod properties;
+mod rehearsal;
 mod takeover;
 mod update;
 
@@ -255,6 +256,9 @@ fn given_ordered_ready_and_a_hook_that_holds_then_up_to_two_pods_prepare() {
     );
     let both = planned(&observed(&spec, &pods("PreparingDelete", "PreparingDelete")));
     assert!(both.writes().next().is_none());
+    let free = |ordinal| pod(ordinal).ready().state("PreparingDelete");
+    let let_go = planned(&observed(&spec, &[pod(0).ready().finalizer("x"), free(1), free(2)]));
+    assert_eq!(deleted(&let_go), ["web-2"], "their hooks let both go at the same time");
 }
 
 #[test]

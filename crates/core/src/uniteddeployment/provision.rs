@@ -55,7 +55,7 @@ fn create(snapshot: &Snapshot<'_>, plan: &mut Plan) {
         ));
         step.push(Chain::of(write));
     }
-    tell(&mut step, "Create", missing.len(), kind);
+    add_events(&mut step, "Create", missing.len(), kind);
     plan.push(step);
     if snapshot.mode != Mode::Fixed {
         plan.wake(snapshot.patience.critical_time());
@@ -119,7 +119,7 @@ fn delete(gone: &[&Child], kind: WorkloadKind, plan: &mut Plan) {
         );
         step.push(Chain::of(deletion(child).or_else(failed)));
     }
-    tell(&mut step, "Delete", gone.len(), kind);
+    add_events(&mut step, "Delete", gone.len(), kind);
     plan.push(step);
 }
 
@@ -128,7 +128,7 @@ fn deletion(child: &Child) -> Write {
 }
 
 /// Tells of a step once, with its last write.
-fn tell(step: &mut Step, verb: &str, count: usize, kind: WorkloadKind) {
+fn add_events(step: &mut Step, verb: &str, count: usize, kind: WorkloadKind) {
     let message = format!("{verb} {count} Subset ({})", kind.name());
     if let Some(last) = step.chains.last_mut().and_then(|chain| chain.writes.last_mut()) {
         last.succeeded

@@ -185,8 +185,8 @@ pub(super) fn with_reservation<'a>(
     let is_wanted = |pod: &Pod| pod.metadata.label(label::SUBSET_REVISION) == Some(rollout.revision);
     let mut counted = Vec::new();
     for pod in pods {
-        let said = pod.metadata.label(label::RESERVED_POD);
-        let is_reserved = match said {
+        let value = pod.metadata.label(label::RESERVED_POD);
+        let is_reserved = match value {
             None if outlook.is_marked => true,
             Some("true") => {
                 let ready = ready_for(pod, patience.duration, now);
@@ -223,8 +223,8 @@ pub(super) fn with_reservation<'a>(
     let mut relabel = Vec::new();
     for pod in pods {
         let wanted = is_reserved(pod);
-        let said = pod.metadata.label(label::RESERVED_POD);
-        if said != Some(if wanted { "true" } else { "false" }) {
+        let value = pod.metadata.label(label::RESERVED_POD);
+        if value != Some(if wanted { "true" } else { "false" }) {
             relabel.push((*pod, wanted));
         }
     }

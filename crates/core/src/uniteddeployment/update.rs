@@ -62,8 +62,8 @@ fn next(snapshot: &Snapshot<'_>, place: &Place<'_>, existing: &Existing<'_>) -> 
 pub(super) fn relabel(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     let mut step = Step::new(Phase::Claims, Pace::Bounded, OnFailure::Stop);
     for (pod, is_reserved) in snapshot.places.iter().flat_map(|place| &place.outlook.relabel) {
-        let said = if *is_reserved { "true" } else { "false" };
-        let labels = json!({ "metadata": { "labels": { (label::RESERVED_POD): said } } });
+        let value = if *is_reserved { "true" } else { "false" };
+        let labels = json!({ "metadata": { "labels": { (label::RESERVED_POD): value } } });
         let same = Preconditions::same(*pod);
         step.push(Chain::of(Action::patch(Target::of(*pod), None, labels, same).into()));
     }

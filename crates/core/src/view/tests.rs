@@ -80,7 +80,7 @@ fn given_pods_then_their_state_is_told_and_so_is_what_holds_them() {
         let view = PodView::new(&typed(pod), "web-new");
         (view.state, view.tone, view.updated)
     };
-    let ready = || running_pod("web-a").image("nginx:1").ready();
+    let ready = || running_pod("web-a").running("main", "nginx:1").ready();
     assert_eq!(
         state(ready().at_revision("web-new")),
         ("Ready".into(), Tone::Good, true)

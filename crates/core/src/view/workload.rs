@@ -369,11 +369,11 @@ impl From<&UnitedDeployment> for WorkloadView {
             (subset.name.clone(), counts)
         };
         let subsets = status.subset_statuses.iter().map(subset);
-        let told: Vec<String> = subsets.map(|(name, counts)| format!("{name}: {counts}")).collect();
+        let counts: Vec<String> = subsets.map(|(name, counts)| format!("{name}: {counts}")).collect();
         let details = Details {
             update_revision: status.updated_revision,
             current_revision: status.current_revision,
-            strategy: given([("subsets", Some(told.join("; ")))]),
+            strategy: given([("subsets", Some(counts.join("; ")))]),
             conditions: conditions!(status.conditions),
             ..Details::default()
         };

@@ -109,7 +109,7 @@ pub fn decide(old: Option<&StandardCondition>, is_last: bool, has_failed: bool, 
     };
     if has_failed && !is_last {
         return Decided {
-            condition: told(old, ConditionStatus::False, POD_UNSCHEDULABLE, now),
+            condition: new_condition(old, ConditionStatus::False, POD_UNSCHEDULABLE, now),
             has_recovered: false,
             look_again: None,
         };
@@ -124,13 +124,18 @@ pub fn decide(old: Option<&StandardCondition>, is_last: bool, has_failed: bool, 
         }
     }
     Decided {
-        condition: told(old, ConditionStatus::True, SUFFICIENT, now),
+        condition: new_condition(old, ConditionStatus::True, SUFFICIENT, now),
         has_recovered: was_false && !is_last,
         look_again: None,
     }
 }
 
-fn told(old: Option<&StandardCondition>, status: ConditionStatus, reason: &str, now: Timestamp) -> StandardCondition {
+fn new_condition(
+    old: Option<&StandardCondition>,
+    status: ConditionStatus,
+    reason: &str,
+    now: Timestamp,
+) -> StandardCondition {
     let same = old.filter(|old| old.status == status);
     if let Some(same) = same.filter(|same| same.reason == reason) {
         return same.clone();

@@ -1,6 +1,6 @@
 //! What the original stored of what users wrote.
 
-use crate::fixture::{defaulted, gates, object};
+use super::fixture::{defaulted, gates, object};
 use kruise_api::gates::Gate;
 use kruise_core::admission::Version;
 use kruise_core::conversion::convert;

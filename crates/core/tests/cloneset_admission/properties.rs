@@ -1,6 +1,6 @@
 //! What must hold for every object, checked on recorded ones that were damaged at random.
 
-use crate::fixture::{VERSIONS, defaulted, gates, read, recorded};
+use super::fixture::{VERSIONS, defaulted, gates, read, recorded};
 use kruise_core::admission::{Admit as _, Lookups, Version};
 use kruise_core::cloneset::validate::{pods_to_look_up, validate};
 use kruise_core::cloneset::version::Submitted;

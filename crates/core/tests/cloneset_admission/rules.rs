@@ -1,6 +1,6 @@
 //! Rules of which there is no recording.
 
-use crate::fixture::{VERSIONS, gates, judged, recorded};
+use super::fixture::{VERSIONS, gates, judged, recorded};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_api::gates::{Gate, Gates};
 use kruise_api::raw::Raw;

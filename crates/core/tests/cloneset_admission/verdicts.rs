@@ -1,6 +1,6 @@
 //! Every recorded request, and the answer we give.
 
-use crate::fixture::{Case, Recorded, VERSIONS, judged, pods, read, recorded};
+use super::fixture::{Case, Recorded, VERSIONS, judged, pods, read, recorded};
 use kruise_core::admission::{Admit as _, Lookups, Version};
 use kruise_core::field_error::{FieldError, FieldErrorKind};
 
@@ -19,7 +19,7 @@ fn difference(recorded: &Recorded, case: &Case, version: Version) -> Option<Stri
     let (object, stored) = recorded.objects(case);
     if case.operation == "delete" {
         let set = read(&object, version).unwrap();
-        let refusal = set.refuse_deletion(crate::fixture::gates());
+        let refusal = set.refuse_deletion(super::fixture::gates());
         let code = refusal.is_some().then_some(403);
         return ((code, &refusal) != (case.code, &case.says)).then(|| format!("{code:?} {refusal:?}"));
     }

@@ -2,7 +2,7 @@
 //!
 //! Read as a list, these are all the losses of a round trip. Everything that is not changed here comes back exactly.
 
-use crate::generate::Version;
+use super::generate::Version;
 use kruise_api::names::{annotation, label};
 use kruise_core::shared::tree::{Object, child, child_or_new, drop_empty, each};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 //! A generator reads its decisions from a list of bytes and takes "leave it out" when they run out, so a failing object
 //! shrinks with the list.
 
-use crate::fixture::read_text;
+use super::fixture::read_text;
 use kruise_api::names::{annotation, group, label};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

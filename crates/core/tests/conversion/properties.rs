@@ -1,8 +1,8 @@
 //! What must hold for every object, checked on generated ones of every kind in both versions.
 
-use crate::expressible::expressible;
-use crate::fixture::flip;
-use crate::generate::{Generator, Mode, UNKNOWN, VERSIONS, Version, fields, outside};
+use super::expressible::expressible;
+use super::fixture::flip;
+use super::generate::{Generator, Mode, UNKNOWN, VERSIONS, Version, fields, outside};
 use kruise_core::conversion::{KINDS, convert, review};
 use kruise_core::shared::tree::{Object, each};
 use proptest::prelude::*;

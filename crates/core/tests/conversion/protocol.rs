@@ -1,7 +1,7 @@
 //! The `ConversionReview` protocol: recorded questions to the endpoint, and what must hold for any question.
 
-use crate::fixture::{KINDS, read, recordings};
-use crate::normal::normal;
+use super::fixture::{KINDS, read, recordings};
+use super::normal::normal;
 use kruise_core::conversion::{BadReview, Reviewed, review};
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! Every recording against our conversion. What differs must stand in the table of differences, and what stands there
 //! must still differ.
 
-use crate::differences::DIFFERENCES;
-use crate::fixture::{KINDS, flip, recordings};
-use crate::normal::normal;
+use super::differences::DIFFERENCES;
+use super::fixture::{KINDS, flip, recordings};
+use super::normal::normal;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

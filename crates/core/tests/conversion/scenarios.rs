@@ -1,6 +1,6 @@
 //! The rules as a user would tell them: given an object in one version, then this in the other.
 
-use crate::fixture::flip;
+use super::fixture::flip;
 use kruise_api::names::{annotation, label};
 use kruise_core::conversion::convert;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Whatever comes, nothing panics, and what was completed once is complete.
 
-use crate::defaults::completed;
+use super::defaults::completed;
 use kruise_api::read::from_value;
 use kruise_core::containerrecreaterequest::admit::{Submitted, Target, check, default_object};
 use kruise_core::{imagelistpulljob, imagepulljob, nodeimage};

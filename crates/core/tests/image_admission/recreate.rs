@@ -1,6 +1,6 @@
 //! Requests to recreate containers: they are completed from the Pod as it is, or refused.
 
-use crate::verdicts::{Case, Refusal};
+use super::verdicts::{Case, Refusal};
 use kruise_api::read::from_value;
 use kruise_core::containerrecreaterequest::admit::{Submitted, Target, check, default_object, forbidden, no_node};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Verdicts: the same are allowed and refused, for the same reasons, and each refusal names the field.
 
-use crate::defaults::completed;
+use super::defaults::completed;
 use kruise_api::read::from_value;
 use kruise_core::field_error::FieldErrors;
 use kruise_core::{imagelistpulljob, imagepulljob, nodeimage};

@@ -5,7 +5,7 @@ use kruise_core::{advancedcronjob, broadcastjob, ephemeraljob};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{completed, env};
+use super::{completed, env};
 
 /// One recorded request.
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@ use kruise_core::{
 };
 use serde_json::{Value, json};
 
-use crate::{completed, env};
+use super::{completed, env};
 
 #[test]
 fn given_a_recorded_schedule_then_the_job_is_the_recorded_one() {

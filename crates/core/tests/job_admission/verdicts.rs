@@ -1,11 +1,11 @@
 //! Verdicts: the same are allowed and refused, for the same reasons.
 
-use kruise_core::admission::Admit as _;
+use kruise_core::admission::{Admit as _, Lookups};
 use kruise_core::{advancedcronjob, broadcastjob, ephemeraljob};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{env, refusal};
+use super::{env, refusal};
 
 /// One recorded request.
 #[derive(Clone, Deserialize)]
@@ -138,7 +138,7 @@ fn given_names_and_schedules_that_lead_nowhere_then_users_are_warned() {
         let spec = json!({"schedule": schedule, "template": template});
         let object = json!({"metadata": {"name": name}, "spec": spec}).to_string();
         let read = advancedcronjob::Submitted::read(object.as_bytes(), env.version).unwrap();
-        read.warnings(&env).join(", ")
+        read.warnings(&env, &Lookups::default()).join(", ")
     };
     let job = json!({"jobTemplate": {"spec": {}}});
     let (fits, long) = ("t".repeat(52), "t".repeat(53));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
     name: String,
     version: String,
@@ -26,6 +26,9 @@ struct Case {
     message: String,
     /// The beginning of a refusal that is not about fields.
     says: Option<String>,
+    /// It was refused by the rules of names, or by the schema: nobody else was asked.
+    #[serde(default)]
+    api_server: bool,
 }
 
 fn cases() -> Vec<Case> {
@@ -56,6 +59,9 @@ fn given_every_recorded_budget_then_the_same_is_wrong_with_it() {
         // Values are told otherwise than by the names of types.
         for error in &errors {
             let detail = error.body.rsplit(": ").next().unwrap();
+            // The original only shows a selector that cannot be used; here it is told why.
+            let is_only_shown = case.name == "selector-invalid" && error.path == "spec.selector";
+            let detail = if is_only_shown { "" } else { detail };
             for text in [error.path.as_str(), detail] {
                 assert!(
                     case.message.contains(text),
@@ -70,8 +76,8 @@ fn given_every_recorded_budget_then_the_same_is_wrong_with_it() {
     }
     let refused = cases
         .iter()
-        .filter(|case| !case.fields.is_empty() || case.says.is_some());
-    assert_eq!((cases.len(), refused.count()), (122, 71));
+        .filter(|case| !case.fields.is_empty() || case.says.is_some() || case.api_server);
+    assert_eq!((cases.len(), refused.count()), (125, 74));
 }
 
 #[test]

@@ -12,8 +12,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+/// One recorded request. Codes and messages are compared where there is an API server.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 struct Case {
     name: String,
     version: String,
@@ -25,6 +26,11 @@ struct Case {
     /// What was wrong, by field.
     #[serde(default)]
     fields: BTreeSet<String>,
+    /// The API server found it: by the schema, or in the template of the workload with a patch.
+    #[serde(default)]
+    api_server: bool,
+    #[serde(default)]
+    template: bool,
 }
 
 fn cases() -> Vec<Case> {
@@ -47,7 +53,7 @@ fn judged(new: &Submitted, others: &[Submitted]) -> FieldErrors {
 #[test]
 fn given_every_recorded_spread_then_the_same_is_wrong_with_it() {
     let cases = cases();
-    for case in &cases {
+    for case in cases.iter().filter(|case| !case.api_server && !case.template) {
         let new = read(&case.object, &case.version);
         let old = case.old.as_ref().map(|old| read(old, &case.version));
         let others: Vec<_> = case.others.iter().map(|other| read(other, &case.version)).collect();
@@ -57,7 +63,7 @@ fn given_every_recorded_spread_then_the_same_is_wrong_with_it() {
         assert_eq!(fields, case.fields, "{} {} {}", case.version, case.operation, case.name);
     }
     let refused = cases.iter().filter(|case| !case.fields.is_empty());
-    assert_eq!((cases.len(), refused.count()), (148, 84));
+    assert_eq!((cases.len(), refused.count()), (162, 84));
 }
 
 fn env() -> Env {

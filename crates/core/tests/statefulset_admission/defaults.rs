@@ -1,6 +1,6 @@
 //! What the original stored of what users wrote.
 
-use crate::{defaulted, gates};
+use super::{defaulted, gates};
 use kruise_api::gates::Gate;
 use kruise_core::admission::Version;
 use kruise_core::json_patch::diff;

@@ -1,6 +1,6 @@
 //! Every recorded request, and the answer we give.
 
-use crate::{defaulted, gates};
+use super::{defaulted, gates};
 use kruise_core::admission::{Admit as _, Lookups, Version};
 use kruise_core::uniteddeployment::Submitted;
 use kruise_core::uniteddeployment::validate::validate;
@@ -17,9 +17,9 @@ struct Recorded {
     cases: Vec<Case>,
 }
 
-/// One request.
+/// One request. Messages are compared where there is an API server.
 #[derive(Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 struct Case {
     name: String,
     version: String,

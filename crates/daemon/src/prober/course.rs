@@ -100,8 +100,8 @@ impl Course {
         self.message = format!("Container({name}) is Non-running");
     }
 
-    /// Hears how a check ended.
-    pub(super) fn hears(&mut self, check: Check, probe: &Probe) {
+    /// Takes in how a check ended.
+    pub(super) fn push(&mut self, check: Check, probe: &Probe) {
         let (passed, message) = match check {
             Check::Passed(message) => (true, message),
             Check::Failed(message) => (false, message),
@@ -182,7 +182,7 @@ mod tests {
             (failed("3"), known("Failed", "3")),
             (failed("4"), known("Failed", "4")),
         ] {
-            course.hears(check, &probe);
+            course.push(check, &probe);
             assert_eq!(shown(&course), expected);
         }
     }
@@ -197,9 +197,9 @@ mod tests {
             };
             let mut course = Course::default();
             course.sees("a", time(0));
-            course.hears(failed("no"), &probe);
+            course.push(failed("no"), &probe);
             assert_eq!(shown(&course), known("Failed", "no"));
-            course.hears(passed("yes"), &probe);
+            course.push(passed("yes"), &probe);
             assert_eq!(shown(&course), known("Succeeded", "yes"));
         }
     }
@@ -209,16 +209,16 @@ mod tests {
         let probe = Probe::default();
         let mut course = Course::default();
         course.sees("a", time(0));
-        course.hears(passed("yes"), &probe);
+        course.push(passed("yes"), &probe);
         course.sees("a", time(0));
         assert_eq!(shown(&course), known("Succeeded", "yes"));
         course.does_not_run("main");
         assert_eq!(shown(&course), known("Failed", "Container(main) is Non-running"));
         course.sees("b", time(5));
         assert_eq!(shown(&course), known("Unknown", ""));
-        course.hears(Check::Impossible("no such command".to_owned()), &probe);
+        course.push(Check::Impossible("no such command".to_owned()), &probe);
         assert_eq!(shown(&course), known("Unknown", "no such command"));
-        course.hears(passed("yes"), &probe);
+        course.push(passed("yes"), &probe);
         assert_eq!(shown(&course), known("Succeeded", "yes"));
     }
 
@@ -247,9 +247,9 @@ mod tests {
     #[test]
     fn given_a_long_message_then_it_is_cut_between_characters() {
         let mut course = Course::default();
-        course.hears(passed(&"ä".repeat(1000)), &Probe::default());
+        course.push(passed(&"ä".repeat(1000)), &Probe::default());
         assert_eq!(course.message().len(), 1024);
-        course.hears(passed(&format!("a{}", "ä".repeat(1000))), &Probe::default());
+        course.push(passed(&format!("a{}", "ä".repeat(1000))), &Probe::default());
         assert_eq!(course.message().len(), 1023);
     }
 }

@@ -89,7 +89,7 @@ struct Memory {
     /// The container that was running when the runtime was asked last.
     seen: Option<Seen>,
     /// What was told last, and when.
-    told: Option<(ProbeState, String, Instant)>,
+    reported: Option<(ProbeState, String, Instant)>,
 }
 
 impl Worker {
@@ -99,7 +99,7 @@ impl Worker {
         let mut memory = Memory {
             course: reported.as_ref().map(Course::restored).unwrap_or_default(),
             seen: None,
-            told: reported.map(|reported| (reported.state, reported.message, Instant::now())),
+            reported: reported.map(|reported| (reported.state, reported.message, Instant::now())),
         };
         let mut next = Instant::now();
         if self.daemon_started.elapsed() < asked.period() {
@@ -116,7 +116,7 @@ impl Worker {
                     if new.is_another(&asked) {
                         memory.course.begin_anew();
                         memory.seen = None;
-                        self.tell(&mut memory);
+                        self.report(&mut memory);
                         next = Instant::now();
                     } else {
                         next = next.min(Instant::now() + new.period());
@@ -143,8 +143,8 @@ impl Worker {
                     "a check failed within the daemon"
                 ),
             }
-            if memory.seen.is_some() || memory.told.is_some() || memory.course.state() != ProbeState::Unknown {
-                self.tell(&mut memory);
+            if memory.seen.is_some() || memory.reported.is_some() || memory.course.state() != ProbeState::Unknown {
+                self.report(&mut memory);
             }
             next = (begun + asked.period()).max(Instant::now());
         }
@@ -170,7 +170,7 @@ impl Worker {
                 "no check is possible: {why}"
             );
         }
-        memory.course.hears(check, &asked.probe);
+        memory.course.push(check, &asked.probe);
         Ok(())
     }
 
@@ -214,13 +214,13 @@ impl Worker {
     }
 
     /// Tells what is known, if it is new or was told long ago.
-    fn tell(&self, memory: &mut Memory) {
+    fn report(&self, memory: &mut Memory) {
         let (state, message) = (memory.course.state(), memory.course.message());
-        let is_told = memory
-            .told
+        let is_reported = memory
+            .reported
             .as_ref()
-            .is_some_and(|(was, said, when)| *was == state && said == message && when.elapsed() < REFRESH);
-        if is_told {
+            .is_some_and(|(was, text, when)| *was == state && text == message && when.elapsed() < REFRESH);
+        if is_reported {
             return;
         }
         let finding = Finding {
@@ -230,7 +230,7 @@ impl Worker {
         };
         // Without a receiver the daemon is ending.
         let _ = self.findings.send((self.key.clone(), finding));
-        memory.told = Some((state, message.to_owned(), Instant::now()));
+        memory.reported = Some((state, message.to_owned(), Instant::now()));
     }
 }
 

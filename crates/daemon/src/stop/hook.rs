@@ -121,7 +121,7 @@ impl Hook {
                 if request.host.is_empty() {
                     return Err("the Pod has no address".to_owned());
                 }
-                let made = tokio::time::timeout(grace, http::tell(&request)).await;
+                let made = tokio::time::timeout(grace, http::send(&request)).await;
                 made.map_err(|_| format!("no answer within {grace:?}"))?
             }
             Self::Sleep(pause) => {

@@ -72,6 +72,14 @@ async fn is(node: &Node, pod: &str, probe: &str, status: &str, message: &str) ->
     .await
 }
 
+/// Waits for a label, which is written after the condition.
+async fn is_labelled(node: &Node, pod: &str, label: &str, value: &str) {
+    becomes(&node.space.api::<Pod>(), pod, &format!("{label} is {value}"), |pod| {
+        pod.labels().get(label).is_some_and(|now| now == value)
+    })
+    .await;
+}
+
 async fn told(node: &Node, reason: &str) -> Vec<String> {
     let events: Api<Event> = node.space.api();
     let params = ListParams::default().fields(&format!("reason={reason}"));
@@ -105,14 +113,14 @@ fn given_commands_connections_and_requests_then_the_pod_is_marked_by_what_they_f
         )
         .await;
         node.runs(&web("web")).await;
-        let pod = is(&node, "web", "idle", "False", "").await;
-        assert_eq!(pod.labels().get("idle").map(String::as_str), Some("false"));
+        is(&node, "web", "idle", "False", "").await;
+        is_labelled(&node, "web", "idle", "false").await;
         is(&node, "web", "open", "True", "").await;
         is(&node, "web", "closed", "False", "connection refused").await;
         is(&node, "web", "page", "True", "").await;
         run(&node, "web", "touch /tmp/idle");
-        let pod = is(&node, "web", "idle", "True", "checking").await;
-        assert_eq!(pod.labels().get("idle").map(String::as_str), Some("true"));
+        is(&node, "web", "idle", "True", "checking").await;
+        is_labelled(&node, "web", "idle", "true").await;
         run(&node, "web", "rm /tmp/idle");
         is(&node, "web", "idle", "False", "").await;
     });

@@ -1,7 +1,6 @@
 //! Copies of Secrets. Their content is read from the API server right before it is written, and kept nowhere.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kruise_api::resource::Preconditions;
@@ -9,13 +8,10 @@ use kruise_api::secret;
 use kruise_core::plan;
 use kruise_runtime::error::{Class, Error};
 use kruise_runtime::writer::{Target, Written};
-use kube::Api;
 use serde_json::{Value, json};
 
-use crate::platform::ControllerContext;
+use crate::platform::{ControllerContext, live};
 
-/// How long a Secret may take to be read.
-const DEADLINE: Duration = Duration::from_secs(10);
 /// The whole object once more, as kubectl left it on the source: it is no annotation of the copy.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -82,14 +78,5 @@ fn is_for_registry(source: &Secret) -> bool {
 }
 
 async fn read(context: &ControllerContext, object: &plan::Target) -> Result<Option<Secret>, Error> {
-    let secrets: Api<Secret> = Api::namespaced(context.client().clone(), &object.namespace);
-    let late = |_| {
-        Error::new(
-            Class::Transient,
-            format!("Secret {} could not be read in time", object.name),
-        )
-    };
-    Ok(tokio::time::timeout(DEADLINE, secrets.get_opt(&object.name))
-        .await
-        .map_err(late)??)
+    live::read(context.client(), object.resource, &object.namespace, &object.name).await
 }

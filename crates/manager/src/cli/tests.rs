@@ -77,12 +77,23 @@ const CONTRACT: [(&str, &str); 69] = [
     ("log-json-info-buffer-size", "0"),
 ];
 
+/// Name and default of the flags that only we have.
+const OURS: [(&str, &str); 7] = [
+    ("state-metrics-addr", "0"),
+    ("ui-addr", "0"),
+    ("resources", ""),
+    ("metric-allowlist", ""),
+    ("metric-denylist", ""),
+    ("metric-labels-allowlist", ""),
+    ("metric-annotations-allowlist", ""),
+];
+
 fn read(args: &[&str]) -> Result<Flags, clap::Error> {
     parse(["manager"].iter().chain(args))
 }
 
 #[test]
-fn given_the_definitions_then_they_are_exactly_the_contract() {
+fn given_the_definitions_then_they_are_exactly_the_contract_and_ours() {
     let command = command::<Flags>();
     let defined: BTreeMap<_, _> = command
         .get_arguments()
@@ -95,15 +106,16 @@ fn given_the_definitions_then_they_are_exactly_the_contract() {
             Some((arg.get_long()?.to_owned(), default.join(",")))
         })
         .collect();
-    let contract: BTreeMap<_, _> = CONTRACT
+    let expected: BTreeMap<_, _> = CONTRACT
         .iter()
+        .chain(&OURS)
         .map(|(name, default)| {
             // A difference on purpose: without these flags the pace of writes is found, not fixed.
             let ours = if name.starts_with("rest-config-") { "" } else { default };
             ((*name).to_owned(), ours.to_owned())
         })
         .collect();
-    assert_eq!(defined, contract);
+    assert_eq!(defined, expected);
     command.debug_assert();
 }
 

@@ -3,10 +3,11 @@
 //! - A change of a job has it looked at. So does a Pod of it that ends, restarts, comes to a node or goes; what else kubelets report does not.
 //! - A node that comes, goes, or changes in what places Pods has all jobs looked at that have not ended. Heartbeats are nothing.
 
+use super::owned;
 use crate::{
     Settings,
     apply::Applied,
-    platform::{HEADS_BY_OWNER, PODS_BY_OWNER, Platform, Watched},
+    platform::{PODS_BY_OWNER, Platform, Watched},
     reconcile::{Enqueue, Observer, Watches},
 };
 use jiff::Timestamp;
@@ -79,9 +80,7 @@ impl Observer for BroadcastJobs {
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
         let job = self.jobs.get(&key.namespace, &key.name)?;
         let uid = job.metadata.uid.clone().unwrap_or_default();
-        // Before the Pods: one that is read in between is then among them.
-        let unreadable = self.pods.unreadable_in(&key.namespace).into_iter();
-        let unreadable = unreadable.filter(|head| HEADS_BY_OWNER.matches(head, &uid)).collect();
+        let unreadable = owned::unreadable(&self.pods, &key.namespace, &uid);
         let nodes = if is_finished(&job) {
             Vec::new()
         } else {

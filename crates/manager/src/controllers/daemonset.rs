@@ -10,16 +10,14 @@
 
 mod memory;
 
+use super::owned::OwnedObjects;
 use crate::{
     Settings,
-    platform::{HEADS_BY_OWNER, ORPHANS_BY_NAMESPACE, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, Watched},
-    reconcile::{Enqueue, Observer, Watches},
+    platform::{ORPHANS_BY_NAMESPACE, Platform, Watched},
+    reconcile::{Adoption, Enqueue, Observer, Rehearser, Watches},
 };
 use jiff::Timestamp;
-use kruise_api::{
-    daemonset::v1beta1::DaemonSet, gates::Gate, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _, meta::Owned as _,
-    meta::PartialObject, node::Node, pod::Pod, revision::ControllerRevision,
-};
+use kruise_api::{daemonset::v1beta1::DaemonSet, gates::Gate, kind::Kind as _, meta::Owned as _, node::Node, pod::Pod};
 use kruise_core::{
     daemonset::{Observed, failed_pods, target_node},
     plan::{Outcome, Plan},
@@ -30,7 +28,7 @@ use kruise_runtime::{
     error::Error,
     resource::ObjectKey,
 };
-use kube::{Api, Client, ResourceExt as _};
+use kube::ResourceExt as _;
 use memory::Memory;
 use std::{sync::Arc, time::Duration};
 
@@ -46,13 +44,10 @@ impl Watched for DaemonSet {
 }
 
 pub(super) struct DaemonSets {
-    client: Client,
     sets: Store<DaemonSet>,
-    pods: Store<Pod>,
-    revisions: Store<ControllerRevision>,
+    owned: OwnedObjects,
     nodes: Store<Node>,
-    /// Only where images can be pulled ahead.
-    pull_jobs: Option<Store<PartialObject>>,
+    adoption: Adoption,
     memory: Memory,
 }
 
@@ -63,77 +58,43 @@ impl Observer for DaemonSets {
         let gates = platform.settings().gates;
         let pulls_ahead = gates.enabled(Gate::PreDownloadImageForDaemonSetUpdate);
         Self {
-            client: platform.client().clone(),
             sets: platform.store(),
-            pods: platform.store(),
-            revisions: platform.store(),
+            owned: OwnedObjects::new(platform, pulls_ahead),
             nodes: platform.store(),
-            pull_jobs: pulls_ahead.then(|| platform.metadata_store(ImagePullJob::RESOURCE)),
+            adoption: Adoption::by::<DaemonSet>(platform),
             memory: Memory::default(),
         }
     }
 
     fn watches(self: &Arc<Self>) -> Watches {
         let (pods, nodes) = (self.clone(), self.clone());
-        let watches = Watches::of(&self.sets)
-            .owned_if(&self.pods, super::pods::has_changed)
-            .mapped(&self.pods, move |event, enqueue| pods.orphan_changed(event, enqueue))
-            .owned(&self.revisions)
-            .mapped(&self.nodes, move |event, enqueue| nodes.node_changed(event, enqueue));
-        match &self.pull_jobs {
-            Some(jobs) => watches.owned(jobs),
-            None => watches,
-        }
+        let watches = self.owned.watched(Watches::of(&self.sets));
+        watches
+            .mapped(&self.owned.pods, move |event, enqueue| {
+                pods.orphan_changed(event, enqueue);
+            })
+            .mapped(&self.nodes, move |event, enqueue| nodes.node_changed(event, enqueue))
     }
 
     async fn read_ahead(&self, key: &ObjectKey) -> Result<(), Error> {
+        self.adoption.forget(key);
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             return Ok(());
         };
-        let adopts = !self.orphans(key, &set).is_empty();
-        let is_live = adopts && {
-            let sets: Api<DaemonSet> = Api::namespaced(self.client.clone(), &key.namespace);
-            let live = sets.get_metadata_opt(&key.name).await?;
-            live.is_some_and(|live| live.uid() == set.uid() && live.metadata.deletion_timestamp.is_none())
-        };
-        self.memory.confirm(key, is_live);
+        if !self.orphans(key, &set).is_empty() {
+            self.adoption.confirm(key, set.uid()).await?;
+        }
         Ok(())
     }
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
-        let set = self.sets.get(&key.namespace, &key.name)?;
-        let uid = set.uid()?;
-        // Before the Pods: one that is read in between is then among them.
-        let unreadable = self.pods.unreadable_in(&key.namespace).into_iter();
-        let unreadable = unreadable.filter(|head| HEADS_BY_OWNER.matches(head, &uid)).collect();
-        let is_ours = |revision: &ControllerRevision| match revision.metadata.controller() {
-            // One that is named like ours may be of a set that was deleted and applied again.
-            Some(owner) => owner.uid.to_string() == uid || *owner.name == *key.name,
-            None => true,
-        };
-        let orphans = if self.memory.is_confirmed(key) {
-            self.orphans(key, &set)
-        } else {
-            Vec::new()
-        };
-        let pull_jobs = self.pull_jobs.as_ref().map(|jobs| jobs.by(&HEADS_BY_OWNER, &uid));
-        Some(Observed {
-            unreadable,
-            pods: self.pods.by(&PODS_BY_OWNER, &uid),
-            orphans,
-            revisions: self.revisions.select(&REVISIONS_BY_NAMESPACE, &key.namespace, is_ours),
-            pull_jobs: pull_jobs.unwrap_or_default(),
-            nodes: self.nodes.list(),
-            failed_pods: self.memory.failed_pods(key, &uid, generation(&set)),
-            last,
-            set,
-        })
+        self.observe_as(self.sets.get(&key.namespace, &key.name)?, key, last)
     }
 
     /// Remembers the failed Pods that are deleted.
     fn begin(&self, plan: &Plan) -> Result<(), Duration> {
         for target in failed_pods::deletions(plan) {
-            let Some(pod) = self.pods.get(&target.namespace, &target.name) else {
+            let Some(pod) = self.owned.pods.get(&target.namespace, &target.name) else {
                 continue;
             };
             let owner = pod.metadata.controlled_by(DaemonSet::GROUP, DaemonSet::KIND);
@@ -149,12 +110,36 @@ impl Observer for DaemonSets {
     }
 
     fn forget(&self, key: &ObjectKey) {
+        self.adoption.forget(key);
         self.memory.forget(key);
     }
 }
 
 fn generation(set: &DaemonSet) -> i64 {
     set.metadata.generation.unwrap_or_default()
+}
+
+impl Rehearser for DaemonSets {
+    fn observe_as(&self, set: Arc<DaemonSet>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
+        let uid = set.uid()?;
+        let unreadable = self.owned.unreadable(&key.namespace, &uid);
+        let orphans = if self.adoption.is_confirmed(key, &uid) {
+            self.orphans(key, &set)
+        } else {
+            Vec::new()
+        };
+        Some(Observed {
+            unreadable,
+            pods: self.owned.pods(&uid),
+            orphans,
+            revisions: self.owned.revisions(key, &uid),
+            pull_jobs: self.owned.pull_jobs(&uid),
+            nodes: self.nodes.list(),
+            failed_pods: self.memory.failed_pods(key, &uid, generation(&set)),
+            last,
+            set,
+        })
+    }
 }
 
 impl DaemonSets {
@@ -164,7 +149,7 @@ impl DaemonSets {
         if set.metadata.deletion_timestamp.is_some() || selector::is_empty(&set.spec.selector) {
             return Vec::new();
         }
-        self.pods.select(&ORPHANS_BY_NAMESPACE, &key.namespace, is_chosen)
+        self.owned.pods.select(&ORPHANS_BY_NAMESPACE, &key.namespace, is_chosen)
     }
 
     /// A Pod that nobody manages came, or became another.

@@ -2,29 +2,22 @@
 
 use crate::{
     apply::Applied,
-    platform::Platform,
+    platform::{Platform, live},
     reconcile::{Enqueue, Observer, Watches},
 };
-use kruise_api::{meta::Uid, names::pattern, pod::Pod};
+use kruise_api::{configmap::ConfigMap, kind::Kind as _, meta::Uid, names::pattern, pod::Pod};
 use kruise_core::{
     launch_priority::{Barrier, Found, Observed, after, look_after, must_read},
     plan::{Outcome, Plan},
 };
 use kruise_runtime::{
     cache::{Event, Store},
-    error::{Class, Error},
+    error::Error,
     resource::ObjectKey,
 };
-use kube::{
-    Client,
-    core::{Request, params::GetParams},
-};
+use kube::Client;
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
-use tokio::time::timeout;
-
-/// How long a barrier may take to be read.
-const DEADLINE: Duration = Duration::from_secs(10);
 
 pub(super) struct LaunchPriority {
     pods: Store<Pod>,
@@ -54,7 +47,8 @@ impl Observer for LaunchPriority {
             return Ok(());
         };
         if must_read(&pod, self.barrier(key, &pod).as_ref()) {
-            let found = self.read(key).await?;
+            let name = pattern::barrier_config_map(&key.name);
+            let found: Option<Found> = live::read(&self.client, ConfigMap::RESOURCE, &key.namespace, &name).await?;
             self.remember(key, &pod, found.map(|found| Barrier::found(&found, &pod)));
         }
         Ok(())
@@ -94,18 +88,6 @@ impl LaunchPriority {
             Some(Duration::ZERO) => enqueue.key(namespace, name),
             Some(delay) => enqueue.after(namespace, name, delay),
             None => {}
-        }
-    }
-
-    async fn read(&self, pod: &ObjectKey) -> Result<Option<Found>, Error> {
-        let path = format!("/api/v1/namespaces/{}/configmaps", pod.namespace);
-        let request = Request::new(path).get(&pattern::barrier_config_map(&pod.name), &GetParams::default());
-        let request = request.map_err(|error| Error::new(Class::Permanent, error.to_string()))?;
-        let late = |_| Error::new(Class::Transient, "a barrier could not be read in time");
-        match timeout(DEADLINE, self.client.request(request)).await.map_err(late)? {
-            Ok(barrier) => Ok(Some(barrier)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(error.into()),
         }
     }
 

@@ -2,12 +2,15 @@
 //!
 //! - A change of a PersistentPodState has it looked at. A Pod does so when it becomes ready, begins to go or is gone; a StatefulSet when its replicas, its ordinals or
 //!   its annotations change. Annotations concern the one of the set's name, everything else those that are about it.
-//! - Workloads of kinds that are not watched are read each time one about them is looked at, by their scale; Pods wake those.
+//! - Of kinds that an administrator lists only the metadata is watched, for what it says in annotations ([`listed`]). Their replicas are read each time one about
+//!   them is looked at, by their scale; Pods wake those.
 //! - Annotations of Pods that are to be remembered are not in the cache: they are read from the API server, once for each state of a Pod.
+
+mod listed;
 
 use crate::{
     Settings,
-    platform::{PODS_BY_OWNER, Platform, Watched, look_up},
+    platform::{PODS_BY_OWNER, Platform, Watched, live, look_up},
     reconcile::{Enqueue, Observer, Watches},
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -15,7 +18,7 @@ use kruise_admission::STATES_BY_TARGET;
 use kruise_api::{
     gates::{Gate, Gates},
     kind::Kind as _,
-    meta::Object as _,
+    meta::{Meta, Object as _},
     node::Node,
     persistentpodstate::v1beta1::PersistentPodState,
     pod::Pod,
@@ -36,20 +39,16 @@ use kruise_core::{
 };
 use kruise_runtime::{
     cache::{Event, Kind, Store},
-    error::{Class, Error},
+    error::Error,
     resource::ObjectKey,
 };
-use kube::{Api, Client};
+use kube::Client;
+use listed::Listed;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
 };
-use tokio::time::timeout;
-
-/// How long the annotations of one Pod may take to be read.
-const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Watched for PersistentPodState {
     fn kind(_: &Settings) -> Kind<Self> {
@@ -72,6 +71,7 @@ pub(super) struct PersistentPodStates {
     states: Store<PersistentPodState>,
     /// StatefulSets, ours first.
     sets: [Store<Scaled>; 2],
+    listed: Listed,
     pods: Store<Pod>,
     nodes: Store<Node>,
     client: Client,
@@ -87,6 +87,7 @@ impl Observer for PersistentPodStates {
         Self {
             states: platform.store(),
             sets: sets.map(|resource| platform.scaled_store(resource)),
+            listed: Listed::new(platform),
             pods: platform.store(),
             nodes: platform.store(),
             client: platform.client().clone(),
@@ -103,10 +104,20 @@ impl Observer for PersistentPodStates {
             let (this, resource) = (self.clone(), store.resource());
             watches = watches.mapped(store, move |event, enqueue| this.set_changed(resource, event, enqueue));
         }
-        watches
+        let this = self.clone();
+        watches.mapped(self.listed.configuration(), move |_, enqueue| {
+            let kept = this.clone();
+            this.listed.list_changed(enqueue, move |resource, event, enqueue| {
+                kept.workload_changed(resource, event, |listed| &listed.metadata, |_| (), enqueue);
+            });
+        })
     }
 
     async fn read_ahead(&self, key: &ObjectKey) -> Result<(), Error> {
+        if Listed::is_about(key) {
+            self.listed.follow().await;
+            return Ok(());
+        }
         let Some(state) = self.states.get(&key.namespace, &key.name) else {
             return Ok(());
         };
@@ -145,7 +156,7 @@ impl Observer for PersistentPodStates {
             let set = store.get(&key.namespace, &key.name)?;
             Some(self.workload(store.resource(), &set))
         });
-        let namesakes: Vec<Workload> = namesakes.collect();
+        let namesakes: Vec<Workload> = namesakes.chain(self.listed.named(&key.namespace, &key.name)).collect();
         if state.is_none() && !namesakes.iter().any(|workload| workload.wish.is_wanted) {
             return None;
         }
@@ -239,12 +250,10 @@ impl PersistentPodStates {
 
     /// Reads the annotations of a Pod; nothing when it is another one meanwhile.
     async fn annotations(&self, pod: &Pod) -> Result<Option<BTreeMap<String, String>>, Error> {
-        let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(self.client.clone(), &pod.metadata.namespace);
-        let name = &pod.metadata.name;
-        let late = |_| Error::new(Class::Transient, format!("Pod {name} could not be read in time"));
-        let found = timeout(DEADLINE, pods.get_metadata_opt(name)).await.map_err(late)??;
-        let same = found.filter(|found| found.metadata.uid.as_deref() == Some(&*pod.metadata.uid.to_string()));
-        Ok(same.map(|found| found.metadata.annotations.unwrap_or_default()))
+        let meta = &pod.metadata;
+        let found = live::read_metadata(&self.client, Pod::RESOURCE, &meta.namespace, &meta.name).await?;
+        let same = found.filter(|found| found.uid.as_deref() == Some(&*meta.uid.to_string()));
+        Ok(same.map(|found| found.annotations.unwrap_or_default()))
     }
 
     /// Has those looked at that are about a workload.
@@ -280,16 +289,32 @@ impl PersistentPodStates {
     }
 
     fn set_changed(&self, resource: &'static Resource, event: &Event<'_, Scaled>, enqueue: &Enqueue<'_>) {
-        let Some(set) = event.latest() else { return };
-        let wish = |set: Option<&Arc<Scaled>>| set.map(|set| Wish::of(&set.metadata)).unwrap_or_default();
+        self.workload_changed(resource, event, |set| &set.metadata, |set| set.spec.clone(), enqueue);
+    }
+
+    /// Has looked at what a change of a workload concerns; `counts` is what of it counts besides its annotations and that it is there.
+    fn workload_changed<K, C: PartialEq>(
+        &self,
+        resource: &'static Resource,
+        event: &Event<'_, K>,
+        meta: fn(&K) -> &Meta,
+        counts: impl Fn(&K) -> C,
+        enqueue: &Enqueue<'_>,
+    ) {
+        let Some(Meta { namespace, name, .. }) = event.latest().map(|workload| meta(workload)) else {
+            return;
+        };
+        let wish = |workload: Option<&Arc<K>>| workload.map(|workload| Wish::of(meta(workload))).unwrap_or_default();
         if wish(event.old) != wish(event.new) {
-            enqueue.key(set.namespace(), set.name());
+            enqueue.key(namespace, name);
         }
-        let counts =
-            |set: Option<&Arc<Scaled>>| set.map(|set| (set.is_deleting(), set.metadata.uid.clone(), set.spec.clone()));
+        let counts = |workload: Option<&Arc<K>>| {
+            let meta = |workload: &K| (meta(workload).is_deleting(), meta(workload).uid.clone());
+            workload.map(|workload| (meta(workload), counts(workload)))
+        };
         if counts(event.old) != counts(event.new) {
-            let workload = WorkloadRef::new(resource.api_version, resource.kind, set.name());
-            self.about(set.namespace(), &workload, enqueue);
+            let workload = WorkloadRef::new(resource.api_version, resource.kind, name);
+            self.about(namespace, &workload, enqueue);
         }
     }
 }

@@ -4,12 +4,16 @@
 //!   go: endpoints are removed first. A workload does so when its replicas change.
 //! - While there is no budget none of these costs more than that question.
 //! - Workloads of kinds that are not watched are read each time a budget over them is looked at. A new Pod that no budget covers yet may be of such a one.
+//! - Before a place is forgotten because its Pod stayed, the API server is asked whether it did: what is seen of the Pods may be old.
 
 use crate::{
     Settings,
     platform::{Platform, Resolved, Watched, Workloads},
     reconcile::{Enqueue, Observer, Watches},
 };
+use futures::future::join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod as WholePod;
 use kruise_admission::budgets::BUDGETS_BY_NAMESPACE;
 use kruise_api::{
     cloneset::v1beta1::CloneSet, gates::Gates, kind::Kind as _, meta::Object as _, pod::Pod,
@@ -21,6 +25,7 @@ use kruise_core::{
         Observed,
         availability::is_available,
         related::{self, covers},
+        status,
     },
     shared::{availability::is_active, workload::WorkloadRef},
 };
@@ -29,19 +34,23 @@ use kruise_runtime::{
     error::Error,
     resource::ObjectKey,
 };
+use kube::{Api, Client};
 use parking_lot::Mutex;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
+use tokio::time::timeout;
 
 /// How long after a Pod began to go its budget is looked at.
 const LEAVES_ENDPOINTS: Duration = Duration::from_secs(5);
 /// How long after a new Pod the budgets over kinds that are not watched are looked at: many Pods come together.
 const COME_TOGETHER: Duration = Duration::from_secs(1);
-/// Workloads that are read for one budget.
+/// Workloads, and Pods, that are read for one budget at a time.
 const MOST_READ: usize = 32;
+/// How long a Pod may take to be read.
+const DEADLINE: Duration = Duration::from_secs(3);
 
 impl Watched for PodUnavailableBudget {
     fn kind(_: &Settings) -> Kind<Self> {
@@ -54,8 +63,16 @@ pub(super) struct PodUnavailableBudgets {
     pods: Store<Pod>,
     workloads: Workloads,
     gates: Gates,
-    /// Workloads that were read for a budget.
-    read: Mutex<HashMap<ObjectKey, BTreeMap<WorkloadRef, Resolved>>>,
+    client: Client,
+    /// What was read for a budget.
+    read: Mutex<HashMap<ObjectKey, Read>>,
+}
+
+#[derive(Default)]
+struct Read {
+    workloads: BTreeMap<WorkloadRef, Resolved>,
+    /// Pods that go, whatever the cache says.
+    leaving: BTreeSet<String>,
 }
 
 impl Observer for PodUnavailableBudgets {
@@ -69,6 +86,7 @@ impl Observer for PodUnavailableBudgets {
             pods: platform.store(),
             workloads,
             gates: platform.settings().gates,
+            client: platform.client().clone(),
             read: Mutex::default(),
         }
     }
@@ -114,15 +132,18 @@ impl Observer for PodUnavailableBudgets {
             let owners = self.workloads.owners(&key.namespace, &self.labelled(&budget));
             owners.into_keys().collect()
         };
-        let mut read = BTreeMap::new();
+        let mut read = Read {
+            leaving: self.leaving(key, &budget).await,
+            ..Read::default()
+        };
         let unknown = wanted
             .iter()
             .filter(|reference| self.workloads.watched(&key.namespace, reference).is_none());
         for reference in unknown.take(MOST_READ) {
             let found = self.workloads.look_up(&key.namespace, reference).await;
-            read.insert(reference.clone(), found);
+            read.workloads.insert(reference.clone(), found);
         }
-        if read.is_empty() {
+        if read.workloads.is_empty() && read.leaving.is_empty() {
             self.read.lock().remove(key);
         } else {
             self.read.lock().insert(key.clone(), read);
@@ -136,7 +157,13 @@ impl Observer for PodUnavailableBudgets {
             Some(target) => self.of_target(key, &target.into()),
             None => self.of_labels(key, &budget),
         };
-        Some(Observed { budget, pods, expected })
+        let leaving = self.read.lock().get(key).map(|read| read.leaving.clone());
+        Some(Observed {
+            budget,
+            pods,
+            expected,
+            leaving: leaving.unwrap_or_default(),
+        })
     }
 
     fn forget(&self, key: &ObjectKey) {
@@ -145,6 +172,25 @@ impl Observer for PodUnavailableBudgets {
 }
 
 impl PodUnavailableBudgets {
+    /// Asks about Pods whose places are to be forgotten. One of which nothing is learned keeps its place.
+    async fn leaving(&self, key: &ObjectKey, budget: &PodUnavailableBudget) -> BTreeSet<String> {
+        let api: Api<WholePod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let seen = |name: &str| {
+            let pod = self.pods.get(&key.namespace, name)?;
+            is_available(&pod, self.gates).then(|| (name.to_owned(), pod.metadata.uid.to_string()))
+        };
+        let overdue = status::overdue(budget, Timestamp::now()).filter_map(seen);
+        let asked = overdue.enumerate().map(async |(number, (name, uid))| {
+            let stays = number < MOST_READ
+                && matches!(
+                    timeout(DEADLINE, api.get_metadata_opt(&name)).await,
+                    Ok(Ok(Some(pod))) if pod.metadata.uid == Some(uid) && pod.metadata.deletion_timestamp.is_none()
+                );
+            (!stays).then_some(name)
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+
     fn of_target(&self, key: &ObjectKey, target: &WorkloadRef) -> (Vec<Arc<Pod>>, Result<i32, String>) {
         match self.resolve(key, target) {
             Ok(Some(workload)) if workload.expected() != 0 => {
@@ -184,7 +230,7 @@ impl PodUnavailableBudgets {
             return Ok(watched);
         }
         let read = self.read.lock();
-        let found = read.get(key).and_then(|read| read.get(reference));
+        let found = read.get(key).and_then(|read| read.workloads.get(reference));
         found
             .cloned()
             .unwrap_or_else(|| Err(format!("{} {} is not read yet", reference.kind, reference.name)))

@@ -9,6 +9,7 @@
 mod annotations;
 mod maybe_missing;
 
+use super::pods::has_changed;
 use crate::{
     platform::{PODS_BY_NAMESPACE, PODS_BY_SIDECAR_SET, Platform, SETS_BY_BASE},
     reconcile::{Enqueue, Observer, Watches},
@@ -149,7 +150,7 @@ impl Observer for SidecarSets {
             last,
             set,
         };
-        self.tell(&key.name, count_missing(&observed));
+        self.publish_missing(&key.name, count_missing(&observed));
         Some(observed)
     }
 
@@ -277,20 +278,10 @@ impl SidecarSets {
         };
     }
 
-    fn tell(&self, set: &str, missing: usize) {
+    fn publish_missing(&self, set: &str, missing: usize) {
         let count = i64::try_from(missing).unwrap_or(i64::MAX);
         self.without_sidecars.with_label_values(&[set]).set(count);
     }
-}
-
-/// Whether something that we read of a Pod has changed.
-fn has_changed(event: &Event<'_, Pod>) -> bool {
-    let Some((old, new)) = event.old.zip(event.new) else {
-        return true;
-    };
-    let mut before = old.metadata.clone();
-    before.resource_version = new.metadata.resource_version;
-    before != new.metadata || old.spec != new.spec || old.status != new.status
 }
 
 #[cfg(test)]

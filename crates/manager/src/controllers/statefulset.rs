@@ -2,23 +2,23 @@
 //!
 //! - A change of a set, or of anything that it owns, has it looked at. A Pod that changed in nothing we read does not.
 //! - A Pod that comes or goes wakes the set whose name it has: it may be adopted, or have been in the way.
-//! - A claim wakes the sets that it belongs to, that grow it, or whose Pod owns it.
+//! - A claim wakes the sets that it belongs to, that grow it, or whose Pod owns it. A storage class wakes all sets with claims: it may let them grow now.
+//! - A node that stops answering, goes, or is back wakes the sets with Pods that are terminating there: they tell it.
 //! - Before anything is adopted, the API server is asked whether the set is really there.
 
+use super::owned::OwnedObjects;
 use crate::{
     Settings,
-    platform::{HEADS_BY_OWNER, PODS_BY_NAMESPACE, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, Watched},
-    reconcile::{Enqueue, Observer, Watches},
+    platform::{PODS_BY_NAMESPACE, PODS_BY_NODE, PODS_BY_OWNER, Platform, Watched},
+    reconcile::{Adoption, Enqueue, Observer, Rehearser, Watches},
 };
 use kruise_api::{
     gates::{Gate, Gates},
-    imagepulljob::v1beta1::ImagePullJob,
     kind::Kind as _,
-    meta::{Meta, PartialObject},
+    meta::Owned as _,
     names::node::taint::UNREACHABLE,
     node::Node,
     pod::Pod,
-    revision::ControllerRevision,
     statefulset::v1beta1::StatefulSet,
     storage::{PersistentVolumeClaim, StorageClass},
 };
@@ -28,23 +28,11 @@ use kruise_core::{
 };
 use kruise_runtime::{
     cache::{Event, Index, Kind, Store},
-    error::{Class, Error},
+    error::Error,
     resource::ObjectKey,
 };
-use kube::{
-    Client, ResourceExt as _,
-    core::{Request, params::GetParams},
-};
-use parking_lot::Mutex;
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
-use tokio::time::timeout;
-
-/// How long a set may take to be read.
-const DEADLINE: Duration = Duration::from_secs(10);
+use kube::ResourceExt as _;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Storage classes, all under one key.
 const ALL_CLASSES: Index<StorageClass> = Index::new("all", |_, key| key(""));
@@ -69,18 +57,13 @@ impl Watched for StorageClass {
 
 pub(super) struct StatefulSets {
     sets: Store<StatefulSet>,
-    pods: Store<Pod>,
+    owned: OwnedObjects,
     claims: Store<PersistentVolumeClaim>,
-    revisions: Store<ControllerRevision>,
     nodes: Store<Node>,
     /// Only where claims grow with their templates.
     classes: Option<Store<StorageClass>>,
-    /// Only where images can be pulled ahead.
-    pull_jobs: Option<Store<PartialObject>>,
-    client: Client,
+    adoption: Adoption,
     gates: Gates,
-    /// UIDs of sets that the API server confirmed in the last round.
-    confirmed: Mutex<HashMap<ObjectKey, String>>,
 }
 
 impl Observer for StatefulSets {
@@ -92,101 +75,83 @@ impl Observer for StatefulSets {
         let grows = gates.enabled(Gate::StatefulSetAutoResizePVCGate);
         Self {
             sets: platform.store(),
-            pods: platform.store(),
+            owned: OwnedObjects::new(platform, pulls_ahead),
             claims: platform.store(),
-            revisions: platform.store(),
             nodes: platform.store(),
             classes: grows.then(|| platform.store()),
-            pull_jobs: pulls_ahead.then(|| platform.metadata_store(ImagePullJob::RESOURCE)),
-            client: platform.client().clone(),
+            adoption: Adoption::by::<StatefulSet>(platform),
             gates,
-            confirmed: Mutex::default(),
         }
     }
 
     fn watches(self: &Arc<Self>) -> Watches {
-        let this = self.clone();
-        let watches = Watches::of(&self.sets)
-            .owned_if(&self.pods, super::pods::has_changed)
-            .mapped(&self.pods, move |event, enqueue| this.pod_came_or_went(event, enqueue))
+        let (this, nodes, sets) = (self.clone(), self.clone(), self.sets.clone());
+        let watches = self.owned.watched(Watches::of(&self.sets));
+        let watches = watches
+            .mapped(&self.owned.pods, move |event, enqueue| {
+                this.pod_came_or_went(event, enqueue);
+            })
             .mapped(&self.claims, claim_changed)
-            .owned(&self.revisions);
-        match &self.pull_jobs {
-            Some(jobs) => watches.owned(jobs),
+            .mapped(&self.nodes, move |event, enqueue| nodes.node_changed(event, enqueue));
+        match &self.classes {
+            Some(classes) => watches.mapped(classes, move |_, enqueue| class_changed(&sets, enqueue)),
             None => watches,
         }
     }
 
     async fn read_ahead(&self, key: &ObjectKey) -> Result<(), Error> {
-        self.confirmed.lock().remove(key);
+        self.adoption.forget(key);
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             return Ok(());
         };
-        let is_orphan = |meta: &Meta| meta.controller().is_none() && meta.name.starts_with(&*key.name);
-        let adopts = !self.orphans(key).is_empty()
-            || !self
-                .revisions
-                .select(&REVISIONS_BY_NAMESPACE, &key.namespace, |revision| {
-                    is_orphan(&revision.metadata)
-                })
-                .is_empty();
-        if adopts
-            && let Some(found) = self.read(key).await?
-            && !found.metadata.is_deleting()
-            && set.uid() == Some(found.metadata.uid.to_string())
-        {
-            self.confirmed
-                .lock()
-                .insert(key.clone(), found.metadata.uid.to_string());
+        if !self.orphans(key).is_empty() || self.owned.has_orphan_revisions(key) {
+            self.adoption.confirm(key, set.uid()).await?;
         }
         Ok(())
     }
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
-        let set = self.sets.get(&key.namespace, &key.name)?;
+        self.observe_as(self.sets.get(&key.namespace, &key.name)?, key, last)
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        self.adoption.forget(key);
+    }
+}
+
+impl Rehearser for StatefulSets {
+    fn observe_as(&self, set: Arc<StatefulSet>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
         let uid = set.uid()?;
-        // Before the Pods: one that is read in between is then among them.
-        let unreadable = self.pods.unreadable_in(&key.namespace).into_iter();
-        let unreadable = unreadable.filter(|head| HEADS_BY_OWNER.matches(head, &uid)).collect();
-        let pods = self.pods.by(&PODS_BY_OWNER, &uid);
+        let unreadable = self.owned.unreadable(&key.namespace, &uid);
+        let pods = self.owned.pods(&uid);
         let names = Names::of(&set, &pods, self.gates);
-        let is_ours = |revision: &ControllerRevision| match revision.metadata.controller() {
-            // One that is named like ours may be of a set that was deleted and applied again.
-            Some(owner) => owner.uid.to_string() == uid || *owner.name == *key.name,
-            None => true,
-        };
         let orphans = self.orphans(key);
         let claims = names.claims.iter();
         let claims = claims
             .filter_map(|name| self.claims.get(&key.namespace, name))
             .collect();
-        let pull_jobs = self.pull_jobs.as_ref().map(|jobs| jobs.by(&HEADS_BY_OWNER, &uid));
         let classes = self.classes.as_ref().map(|classes| classes.by(&ALL_CLASSES, ""));
         Some(Observed {
             unreadable,
             names_taken: self.names_taken(key, &uid, names.pods, &orphans),
             claims,
             classes: classes.unwrap_or_default(),
-            revisions: self.revisions.select(&REVISIONS_BY_NAMESPACE, &key.namespace, is_ours),
-            pull_jobs: pull_jobs.unwrap_or_default(),
+            revisions: self.owned.revisions(key, &uid),
+            pull_jobs: self.owned.pull_jobs(&uid),
             lost_nodes: self.lost_nodes(&pods),
-            is_confirmed: self.confirmed.lock().get(key) == Some(&uid),
+            is_confirmed: self.adoption.is_confirmed(key, &uid),
             orphans,
             last,
             pods,
             set,
         })
     }
-
-    fn forget(&self, key: &ObjectKey) {
-        self.confirmed.lock().remove(key);
-    }
 }
 
 impl StatefulSets {
     /// Pods named like those of a set that nobody controls.
     fn orphans(&self, key: &ObjectKey) -> Vec<Arc<Pod>> {
-        self.pods.select(&PODS_BY_NAMESPACE, &key.namespace, |pod| {
+        self.owned.pods.select(&PODS_BY_NAMESPACE, &key.namespace, |pod| {
             pod.metadata.controller().is_none()
                 && of_pod_name(&pod.metadata.name).is_some_and(|(set, _)| *set == *key.name)
         })
@@ -198,6 +163,7 @@ impl StatefulSets {
         let is_taken = |name: &String| {
             orphans.contains(&**name)
                 || self
+                    .owned
                     .pods
                     .get(&key.namespace, name)
                     .is_some_and(|pod| !PODS_BY_OWNER.matches(&pod, uid))
@@ -212,11 +178,21 @@ impl StatefulSets {
             .map(|pod| &*pod.spec.node_name)
             .filter(|node| !node.is_empty())
             .collect();
-        let is_lost = |name: &&str| {
-            let node = self.nodes.get("", name);
-            node.is_none_or(|node| node.spec.taints.iter().any(|taint| *taint.key == *UNREACHABLE))
-        };
+        let is_lost = |name: &&str| is_lost(self.nodes.get("", name).as_deref());
         nodes.into_iter().filter(is_lost).map(str::to_owned).collect()
+    }
+
+    fn node_changed(&self, event: &Event<'_, Node>, enqueue: &Enqueue<'_>) {
+        let of = |node: Option<&Arc<Node>>| is_lost(node.map(|node| &**node));
+        let Some(node) = event.latest().filter(|_| of(event.old) != of(event.new)) else {
+            return;
+        };
+        let going = self.owned.pods.by(&PODS_BY_NODE, &node.metadata.name).into_iter();
+        for pod in going.filter(|pod| pod.metadata.is_deleting()) {
+            if let Some(set) = pod.metadata.controlled_by(StatefulSet::GROUP, StatefulSet::KIND) {
+                enqueue.key(&pod.metadata.namespace, set);
+            }
+        }
     }
 
     fn pod_came_or_went(&self, event: &Event<'_, Pod>, enqueue: &Enqueue<'_>) {
@@ -237,18 +213,11 @@ impl StatefulSets {
             enqueue.key(namespace, set);
         }
     }
+}
 
-    async fn read(&self, key: &ObjectKey) -> Result<Option<PartialObject>, Error> {
-        let path = StatefulSet::RESOURCE.path(&key.namespace);
-        let request = Request::new(path).get(&key.name, &GetParams::default());
-        let request = request.map_err(|error| Error::new(Class::Permanent, error.to_string()))?;
-        let late = |_| Error::new(Class::Transient, "a StatefulSet could not be read in time");
-        match timeout(DEADLINE, self.client.request(request)).await.map_err(late)? {
-            Ok(set) => Ok(Some(set)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
+/// A node that is gone or does not answer.
+fn is_lost(node: Option<&Node>) -> bool {
+    node.is_none_or(|node| node.spec.taints.iter().any(|taint| *taint.key == *UNREACHABLE))
 }
 
 fn claim_changed(event: &Event<'_, PersistentVolumeClaim>, enqueue: &Enqueue<'_>) {
@@ -258,5 +227,58 @@ fn claim_changed(event: &Event<'_, PersistentVolumeClaim>, enqueue: &Enqueue<'_>
         .collect();
     for (namespace, set) in names {
         enqueue.key(namespace, set);
+    }
+}
+
+fn class_changed(sets: &Store<StatefulSet>, enqueue: &Enqueue<'_>) {
+    let with_claims = |set: &Arc<StatefulSet>| !set.spec.volume_claim_templates.is_empty();
+    for set in sets.list().into_iter().filter(with_claims) {
+        let key = sets.name(&set);
+        enqueue.key(key.namespace, key.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kruise_api::names::component::controller;
+    use kruise_runtime::cache::Change;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::platform::fixture::{platform, unanswered};
+
+    fn read<K: serde::de::DeserializeOwned>(object: &Value) -> K {
+        serde_json::from_str(&object.to_string()).expect("an object")
+    }
+
+    #[tokio::test]
+    async fn given_a_class_that_lets_claims_grow_then_sets_with_claims_are_looked_at() {
+        let (_silent, client) = unanswered().await;
+        let mut platform = platform(client, &["--feature-gates=StatefulSetAutoResizePVCGate=true"]);
+        let observer = Arc::new(StatefulSets::new(&mut platform));
+        let context = platform.context_of(controller::STATEFUL_SET);
+        for subscribe in observer.watches().subscriptions {
+            subscribe(&context);
+        }
+        let templates = json!({"volumeClaimTemplates": [{"metadata": {"name": "data"}}]});
+        for (name, spec) in [("plain", json!({})), ("web", templates)] {
+            let meta = json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"});
+            let set = json!({"metadata": meta, "spec": spec});
+            observer.sets.feed(Change::Applied(read(&set)));
+        }
+        let queue = context.queue();
+        while !queue.is_empty() {
+            drop(queue.next().await);
+        }
+        let classes = observer.classes.as_ref().expect("claims grow");
+        for allowed in [false, true] {
+            let class = json!({
+                "metadata": {"name": "slow", "resourceVersion": if allowed { "3" } else { "2" }},
+                "allowVolumeExpansion": allowed,
+            });
+            classes.feed(Change::Applied(read(&class)));
+            let taken = queue.next().await.expect("a key");
+            assert_eq!((taken.key(), queue.len()), (&ObjectKey::new("shop", "web"), 0));
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     platform::{
         HEADS_BY_OWNER, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, SUBSET_ORPHANS, SUBSETS_BY_OWNER, Watched,
     },
-    reconcile::{Enqueue, Observer, Watches},
+    reconcile::{Adoption, Enqueue, Observer, Watches},
 };
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kruise_api::{
@@ -31,17 +31,8 @@ use kruise_runtime::{
     error::Error,
     resource::ObjectKey,
 };
-use kube::{Api, Client, ResourceExt as _};
-use parking_lot::Mutex;
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
-use tokio::time::timeout;
-
-/// How long an object may take to be read.
-const DEADLINE: Duration = Duration::from_secs(10);
+use kube::ResourceExt as _;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long changes of Pods are gathered.
 const PACE: Duration = Duration::from_secs(1);
@@ -64,14 +55,12 @@ struct Workloads {
 }
 
 pub(super) struct UnitedDeployments {
-    client: Client,
     united: Store<UnitedDeployment>,
     workloads: Vec<Workloads>,
     replica_sets: Store<PartialObject>,
     pods: Store<Pod>,
     revisions: Store<ControllerRevision>,
-    /// UIDs of objects that the API server confirmed in the last round.
-    confirmed: Mutex<HashMap<ObjectKey, String>>,
+    adoption: Adoption,
 }
 
 impl Observer for UnitedDeployments {
@@ -83,13 +72,12 @@ impl Observer for UnitedDeployments {
             store: platform.subset_store(kind.resource()),
         });
         Self {
-            client: platform.client().clone(),
             united: platform.store(),
             workloads: workloads.into(),
             replica_sets: platform.metadata_store(ReplicaSet::RESOURCE),
             pods: platform.store(),
             revisions: platform.store(),
-            confirmed: Mutex::default(),
+            adoption: Adoption::by::<UnitedDeployment>(platform),
         }
     }
 
@@ -110,21 +98,13 @@ impl Observer for UnitedDeployments {
     }
 
     async fn read_ahead(&self, key: &ObjectKey) -> Result<(), Error> {
-        self.confirmed.lock().remove(key);
+        self.adoption.forget(key);
         let Some(united) = self.united.get(&key.namespace, &key.name) else {
             return Ok(());
         };
         let adopts = !self.orphans(key, &united).is_empty() || !self.orphan_revisions(key, &united).is_empty();
-        if !adopts || united.metadata.deletion_timestamp.is_some() {
-            return Ok(());
-        }
-        let all: Api<UnitedDeployment> = Api::namespaced(self.client.clone(), &key.namespace);
-        let live = timeout(DEADLINE, all.get_metadata_opt(&key.name)).await;
-        let late = |_| Error::new(kruise_runtime::error::Class::Transient, "it could not be read in time");
-        let live = live.map_err(late)??;
-        let live = live.filter(|live| live.metadata.deletion_timestamp.is_none() && live.uid() == united.uid());
-        if let Some(uid) = live.and_then(|live| live.uid()) {
-            self.confirmed.lock().insert(key.clone(), uid);
+        if adopts && united.metadata.deletion_timestamp.is_none() {
+            self.adoption.confirm(key, united.uid()).await?;
         }
         Ok(())
     }
@@ -156,14 +136,14 @@ impl Observer for UnitedDeployments {
             children,
             pods,
             revisions,
-            is_confirmed: self.confirmed.lock().get(key) == Some(&uid),
+            is_confirmed: self.adoption.is_confirmed(key, &uid),
             last,
             united,
         })
     }
 
     fn forget(&self, key: &ObjectKey) {
-        self.confirmed.lock().remove(key);
+        self.adoption.forget(key);
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) type Subscription = Box<dyn FnOnce(&Arc<ControllerContext>) + Send>;
 pub(crate) struct Watches {
     pub(super) primary: Primary,
     pub(super) views: Views,
-    pub(super) subscriptions: Vec<Subscription>,
+    pub(crate) subscriptions: Vec<Subscription>,
 }
 
 /// Returns the UID and the generation of an object.
@@ -145,11 +145,36 @@ fn owner<'a, K: Owned + Send + Sync + 'static>(
 
 /// Puts keys into the queue of a controller, as urgent as the change is.
 pub(crate) struct Enqueue<'a> {
-    context: &'a ControllerContext,
+    context: &'a Arc<ControllerContext>,
     priority: Priority,
 }
 
+/// The queue of a controller, for changes of kinds that are watched only while it runs.
+#[derive(Clone)]
+pub(crate) struct LateEnqueue(Arc<ControllerContext>);
+
+impl LateEnqueue {
+    /// Puts keys into the queue because of a change.
+    pub(crate) fn on<K>(&self, event: &Event<'_, K>) -> Enqueue<'_> {
+        Enqueue {
+            context: &self.0,
+            priority: priority(event),
+        }
+    }
+
+    /// Looks at an object after a while.
+    pub(crate) fn after(&self, namespace: &str, name: &str, delay: Duration) {
+        let key = ObjectKey::new(namespace, name);
+        self.0.queue().add_after(key, Priority::Background, delay);
+    }
+}
+
 impl Enqueue<'_> {
+    /// Returns the queue, to be kept.
+    pub(crate) fn late(&self) -> LateEnqueue {
+        LateEnqueue(self.context.clone())
+    }
+
     /// Looks at an object.
     pub(crate) fn key(&self, namespace: &str, name: &str) {
         self.context.queue().add(ObjectKey::new(namespace, name), self.priority);

@@ -18,6 +18,8 @@ pub(super) struct Endpoints {
     debug: Option<Listener>,
     /// Answers once there is a cache.
     pub(super) state_metrics: Option<Listener>,
+    /// The same.
+    pub(super) live_page: Option<Listener>,
 }
 
 impl Endpoints {
@@ -26,6 +28,7 @@ impl Endpoints {
         let state_metrics = Listener::bind("--state-metrics-addr", &flags.state_metrics.state_metrics_addr).await?;
         let flags = &flags.process;
         let metrics = Listener::bind("--metrics-addr", &flags.metrics_addr).await?;
+        let live_page = Listener::bind("--ui-addr", &flags.ui_addr).await?;
         let health = Listener::bind("--health-probe-addr", &flags.health_probe_addr).await?;
         let debug = if flags.enable_pprof {
             Listener::bind("--pprof-addr", &flags.pprof_addr)
@@ -42,6 +45,7 @@ impl Endpoints {
             health,
             debug,
             state_metrics,
+            live_page,
         })
     }
 

@@ -120,17 +120,17 @@ mod tests {
             ("WEBHOOK_HOST", "10.0.0.5"),
             ("CERTS_RENEW_BEFORE", "90d"),
         ];
-        let told = settings(
+        let derived = settings(
             &["--webhook-initialize-timeout=5s", "--allow-privileged=false"],
             &variables,
         )
         .admission();
-        assert_eq!((told.namespace.as_str(), told.service_name.as_str()), ("n", "s"));
-        assert_eq!((told.secret_name.as_str(), told.port), ("c", 443));
-        assert_eq!(told.host.as_deref(), Some("10.0.0.5"));
-        assert_eq!(told.cert_store, admission::CertStore::Directory);
-        assert_eq!(told.renew_before, Duration::from_hours(90 * 24));
-        assert_eq!(told.initialize_timeout, Duration::from_secs(5));
-        assert!(!told.allow_privileged);
+        assert_eq!((derived.namespace.as_str(), derived.service_name.as_str()), ("n", "s"));
+        assert_eq!((derived.secret_name.as_str(), derived.port), ("c", 443));
+        assert_eq!(derived.host.as_deref(), Some("10.0.0.5"));
+        assert_eq!(derived.cert_store, admission::CertStore::Directory);
+        assert_eq!(derived.renew_before, Duration::from_hours(90 * 24));
+        assert_eq!(derived.initialize_timeout, Duration::from_secs(5));
+        assert!(!derived.allow_privileged);
     }
 }

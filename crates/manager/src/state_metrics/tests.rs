@@ -10,7 +10,7 @@ fn metrics(kinds: Vec<Box<dyn KindPage>>) -> StateMetrics {
         kinds,
         leadership: Leadership::always(),
         length: AtomicUsize::default(),
-        told: Mutex::default(),
+        reported: Mutex::default(),
         unreadable: IntCounterVec::new(Opts::new("unreadable", "Values."), &["family"]).expect("a counter"),
         duration: HistogramVec::new(HistogramOpts::new("duration", "Pages."), &["handler", "method"])
             .expect("a histogram"),
@@ -58,11 +58,11 @@ fn given_an_unreadable_value_then_it_is_counted_at_every_page_and_forgotten_when
     };
     for page in 1..=2 {
         metrics.page().expect("a page");
-        assert_eq!((counted(), metrics.told.lock().len()), (page, 1));
+        assert_eq!((counted(), metrics.reported.lock().len()), (page, 1));
     }
     store.feed(Change::Applied(set("web", "1")));
     metrics.page().expect("a page");
-    assert_eq!((counted(), metrics.told.lock().len()), (2, 0));
+    assert_eq!((counted(), metrics.reported.lock().len()), (2, 0));
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(super) fn rendered(system: &str, kinds: Kinds) -> Vec<Value> {
         .arg(chart)
         .args([
             "--set",
-            &format!("installation.namespace={system},manager.image.tag=none,featureGates={GATES}"),
+            &format!("installation.namespace={system},manager.image.tag=none,ui.enabled=true,featureGates={GATES}"),
         ])
         .output()
         .unwrap();

@@ -21,11 +21,11 @@ use kruise_testkit::{
     faults::Faults,
     sim::{SimOptions, SimulatedNodes},
     torture,
+    watch::{self, Event},
 };
 use kube::{
     Api, ResourceExt,
     api::{DynamicObject, EvictParams, ListParams, PostParams},
-    runtime::watcher::{Config, Event, watcher},
 };
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -144,7 +144,7 @@ impl Available {
         let task = tokio::spawn(async move {
             let mut tell = Some(tell);
             let mut available: BTreeMap<String, bool> = BTreeMap::new();
-            let events = watcher(pods, Config::default().labels("app=web"));
+            let events = watch::events_labelled(pods, "app=web");
             pin_mut!(events);
             while let Some(event) = events.next().await {
                 let is_listing = matches!(event, Ok(Event::Init | Event::InitApply(_)));

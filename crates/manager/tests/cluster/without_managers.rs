@@ -1,4 +1,5 @@
-//! No manager runs: webhooks of Pods fail closed, and only there. Kubelets, the namespaces of the system, and the installation itself are looked after as ever.
+//! No manager runs: webhooks of Pods fail closed, and only there. Kubelets, the namespaces of the system, and the installation itself are looked after as ever; so are Pods that no
+//! budget covers, and those that are on their way out, where the API server can look at that itself.
 
 use std::time::Duration;
 
@@ -10,14 +11,15 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kruise_testkit::{
-    builders::{config_map, namespace, pod},
+    builders::{Fixture as _, config_map, namespace, pod},
     cluster::TestControlPlane,
     eventually::{NotYet, eventually, run_test},
     faults::Faults,
+    features::{Feature, lacks},
     sim::{SimOptions, SimulatedNodes},
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
@@ -47,19 +49,33 @@ fn given_no_manager_then_only_pods_of_users_wait_for_one() {
         let nodes = SimulatedNodes::start(client.clone(), options()).await.unwrap();
         let node = nodes.names().swap_remove(0);
         let users = world.work.name();
+        let plain = |name: &str| pod(name).image("nginx:1").on_node(&node);
+        let covered = |name: &str| plain(name).annotation("pub.kruise.io/related-pub", "budget");
         for namespace in [users, SYSTEM, "kube-system"] {
-            runs(&client, namespace, "one", &node).await;
+            runs(&client, namespace, covered("one").build()).await;
         }
-        runs(&client, users, "other", &node).await;
+        runs(&client, users, covered("other").build()).await;
+        runs(&client, users, plain("plain").build()).await;
+        let pods: Api<Pod> = Api::namespaced(client.clone(), users);
+        let now = DeleteParams::default();
+        let mut going = covered("going").build();
+        going.metadata.finalizers = Some(vec!["tests.kruise.io/stay".to_owned()]);
+        runs(&client, users, going).await;
+        pods.delete("going", &now).await.unwrap();
         world.stop(one).await;
         world.stop(other).await;
 
-        let pods: Api<Pod> = Api::namespaced(client.clone(), users);
-        let now = DeleteParams::default();
         waits_for_a_manager(pods.delete("one", &now).await.map(drop));
         waits_for_a_manager(pods.evict("one", &EvictParams::default()).await.map(drop));
         let made = pod("new").image("nginx:1").build();
         waits_for_a_manager(pods.create(&PostParams::default(), &made).await.map(drop));
+        if !lacks(Feature::MatchConditions) {
+            let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            pods.patch("going", &PatchParams::default(), &free).await.unwrap();
+            is_gone(&pods, "going").await;
+            pods.delete("plain", &now).await.unwrap();
+            is_gone(&pods, "plain").await;
+        }
 
         kubelets_report(&client, &pods, &node).await;
         for namespace in [SYSTEM, "kube-system"] {
@@ -67,7 +83,7 @@ fn given_no_manager_then_only_pods_of_users_wait_for_one() {
             let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
             pods.delete("one", &now).await.unwrap();
             is_gone(&pods, "one").await;
-            runs(&client, namespace, "two", &node).await;
+            runs(&client, namespace, plain("two").build()).await;
         }
         everything_else_goes_on(&client, users).await;
         helm.run("upgrade", &chart(), &[IMAGE, "--set=manager.replicas=3"]);
@@ -105,7 +121,7 @@ fn given_no_manager_then_only_pods_of_users_wait_for_one() {
             Ok(())
         })
         .await;
-        runs(&client, SYSTEM, "one", &node).await;
+        runs(&client, SYSTEM, plain("one").build()).await;
         namespaces.delete(SYSTEM, &now).await.unwrap();
         is_gone(&namespaces, SYSTEM).await;
         helm.says(&["uninstall", "kruise", "--no-hooks"]);
@@ -131,9 +147,9 @@ fn options() -> SimOptions {
 }
 
 /// Makes a Pod and waits until it runs.
-async fn runs(client: &Client, namespace: &str, name: &str, node: &str) {
+async fn runs(client: &Client, namespace: &str, made: Pod) {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let made = pod(name).image("nginx:1").on_node(node).build();
+    let name = &made.name_any();
     eventually(PATIENCE, "the Pod is made", || async {
         match pods.create(&PostParams::default(), &made).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),

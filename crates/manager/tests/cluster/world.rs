@@ -310,7 +310,7 @@ impl Drop for World {
 /// A running manager.
 pub(super) struct Replica {
     pub(super) name: String,
-    metrics: u16,
+    pub(super) metrics: u16,
     health: u16,
     debug: u16,
     webhooks: u16,
@@ -387,6 +387,12 @@ async fn get(port: u16, path: &str) -> Option<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let code = head.split(' ').nth(1)?.parse().ok()?;
     Some((code, body.to_owned()))
+}
+
+/// A port that is free now.
+pub(super) fn free_port() -> u16 {
+    let [port, ..] = free_ports();
+    port
 }
 
 /// Ports that are free now. They are asked for together, so that no two are the same.

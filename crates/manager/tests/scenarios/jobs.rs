@@ -9,11 +9,15 @@ mod ephemeral_bad_input;
 mod examples;
 mod recorded;
 
+use k8s_openapi::api::core::v1::Node;
 use kruise_testkit::{
     eventually::{NotYet, eventually},
     sim::{SET_LABEL, SimOptions, SimulatedNodes},
 };
-use kube::api::{DynamicObject, PostParams};
+use kube::{
+    Api,
+    api::{DynamicObject, ListParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
@@ -34,7 +38,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     .collect()
 }
 
-/// Nodes of the scenario's own; only Pods of its namespace live on them.
+/// Nodes of the scenario's own; only Pods of its namespace live on them. They have lost the taint that every new node gets: a job would find fewer nodes.
 async fn nodes(stage: &Stage, count: usize) -> SimulatedNodes {
     let options = SimOptions {
         count,
@@ -42,7 +46,19 @@ async fn nodes(stage: &Stage, count: usize) -> SimulatedNodes {
         namespace: Some(stage.namespace().to_owned()),
         ..SimOptions::default()
     };
-    SimulatedNodes::start(stage.client(), options).await.unwrap()
+    let nodes = SimulatedNodes::start(stage.client(), options).await.unwrap();
+    let api: Api<Node> = Api::all(stage.client());
+    let own = ListParams::default().labels(&format!("{SET_LABEL}={}", stage.namespace()));
+    eventually(PATIENCE, "new nodes have no taint", || async {
+        let listed = api.list(&own).await?.items.into_iter();
+        let taints: Vec<_> = listed.filter_map(|node| node.spec?.taints).flatten().collect();
+        taints
+            .is_empty()
+            .then_some(())
+            .ok_or_else(|| NotYet::new(format!("{taints:?}")))
+    })
+    .await;
+    nodes
 }
 
 /// A BroadcastJob on the nodes of the scenario. `script` says what its Pods do.

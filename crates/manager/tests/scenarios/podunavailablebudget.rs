@@ -3,8 +3,9 @@
 use futures::future::join_all;
 use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
 use kruise_testkit::{
-    builders::cloneset,
+    builders::{Fixture as _, cloneset},
     eventually::{NotYet, eventually},
+    features::{Feature, lacks},
 };
 use kube::{
     Api,
@@ -20,6 +21,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         given_more_deletions_than_the_budget_then_the_rest_are_refused_and_the_places_come_back,
         given_deletions_of_one_pod_only_then_they_are_charged_once,
         given_no_place_then_only_what_disturbs_an_available_pod_is_refused,
+        given_no_place_then_a_resize_is_refused_at_its_own_endpoint_too,
         given_operations_that_are_not_protected_then_they_are_allowed,
         given_a_dry_run_then_it_is_judged_and_nothing_is_written_down,
         given_a_place_that_nobody_used_then_it_is_forgotten_and_told,
@@ -169,6 +171,34 @@ async fn given_no_place_then_only_what_disturbs_an_available_pod_is_refused(stag
     delete(&stage, other).await.unwrap();
 }
 
+async fn given_no_place_then_a_resize_is_refused_at_its_own_endpoint_too(stage: Arc<Stage>) {
+    if lacks(Feature::Resize) {
+        return;
+    }
+    let set = cloneset("web").replicas(2);
+    let set = set.pod(|pod| pod.set("/spec/containers/0/resources/requests/cpu", "100m"));
+    let pods: Vec<String> = stage.settled(set).await.into_keys().collect();
+    budget(&stage, "web", json!(0)).await;
+    status(&stage, json!({"desiredAvailable": 2, "currentAvailable": 2})).await;
+    let resize = async |pod: &String| {
+        let container = json!({"name": "main", "resources": {"requests": {"cpu": "200m"}}});
+        let more = Patch::Strategic(json!({"spec": {"containers": [container]}}));
+        let params = PatchParams::default();
+        stage.pods.patch_subresource("resize", pod, &params, &more).await
+    };
+    is_refused(resize(&pods[0]).await);
+    let one = json!({"spec": {"maxUnavailable": 1}});
+    budgets(&stage)
+        .patch("budget", &PatchParams::default(), &Patch::Merge(one))
+        .await
+        .unwrap();
+    status(&stage, json!({"unavailableAllowed": 1})).await;
+    resize(&pods[0]).await.unwrap();
+    is_refused(resize(&pods[1]).await);
+    let written = budgets(&stage).get("budget").await.unwrap().status.unwrap();
+    assert!(written.disrupted_pods.contains_key(&pods[0]), "{written:?}");
+}
+
 async fn given_operations_that_are_not_protected_then_they_are_allowed(stage: Arc<Stage>) {
     let pods = settled(&stage, "web", 2).await;
     let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
@@ -225,7 +255,7 @@ async fn given_a_place_that_nobody_used_then_it_is_forgotten_and_told(stage: Arc
 async fn given_a_selector_over_two_workloads_then_their_replicas_are_added(stage: Arc<Stage>) {
     for (name, replicas) in [("one", 3), ("other", 5)] {
         let set = cloneset(name).replicas(replicas).pod(|pod| pod.image("nginx:1"));
-        let mut set = kruise_testkit::builders::Fixture::json(set);
+        let mut set = set.json();
         set["spec"]["template"]["metadata"]["labels"]["tier"] = json!("web");
         let set = serde_json::from_value(set).unwrap();
         stage.subjects.create(&PostParams::default(), &set).await.unwrap();
@@ -257,7 +287,7 @@ async fn given_a_workload_that_scales_in_then_the_floor_follows_and_its_pods_go(
 
 async fn given_a_rollout_and_no_place_then_the_set_waits_and_says_why_and_goes_on_with_one(stage: Arc<Stage>) {
     let set = cloneset("web").replicas(2).image("nginx:1");
-    let mut set = kruise_testkit::builders::Fixture::json(set);
+    let mut set = set.json();
     set["spec"]["updateStrategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "maxUnavailable": 2}});
     let set = serde_json::from_value(set).unwrap();

@@ -12,9 +12,13 @@ mod update;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
-use kruise_testkit::builders::{Fixture as _, Workload, statefulset};
+use kruise_testkit::{
+    builders::{Fixture as _, Workload, statefulset},
+    cluster,
+};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use crate::cluster::scenario::{PATIENCE, Scenario, Stage, scenarios};
 
@@ -98,4 +102,13 @@ fn to_image(image: &str) -> Value {
 /// A change of a field below the rolling update.
 fn rolling(field: &str, value: impl Into<Value>) -> Value {
     json!({"spec": {"updateStrategy": {"rollingUpdate": {field: value.into()}}}})
+}
+
+/// What kubectl says in the namespace of a stage, warnings and errors too.
+async fn kubectl(stage: &Stage, args: &[&str]) -> String {
+    let mut command = Command::from(cluster::kubectl());
+    command.args(["--namespace", stage.namespace()]).args(args);
+    let said = command.output().await.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    text(&said.stdout) + &text(&said.stderr)
 }

@@ -28,9 +28,15 @@ use std::{
 /// Says what would be done with an object; nothing when there is no such object.
 pub type Explain = Arc<dyn Fn(&ObjectKey) -> Option<Value> + Send + Sync>;
 
+/// Says what an object would come to if it were as proposed: another object of that name, with all that a write does not change.
+pub type Rehearse = Arc<dyn Fn(&ObjectKey, &Value) -> Result<Value, String> + Send + Sync>;
+
 /// Who can say what would be done. Clones share the list.
 #[derive(Clone, Default)]
-pub struct Plans(Arc<RwLock<BTreeMap<String, Vec<Known>>>>);
+pub struct Plans {
+    known: Arc<RwLock<BTreeMap<String, Vec<Known>>>>,
+    rehearsals: Arc<RwLock<BTreeMap<String, Rehearse>>>,
+}
 
 /// A controller by its name.
 type Known = (&'static str, Explain);
@@ -38,7 +44,7 @@ type Known = (&'static str, Explain);
 impl Plans {
     /// Adds a controller under the kind that it looks after.
     pub fn add(&self, kind: &str, controller: &'static str, explain: Explain) {
-        let mut plans = self.0.write();
+        let mut plans = self.known.write();
         plans
             .entry(kind.to_lowercase())
             .or_default()
@@ -51,7 +57,7 @@ impl Plans {
     ///
     /// Fails when no controller knows the kind or the object, or when one of them panics.
     pub fn of(&self, kind: &str, key: &ObjectKey) -> Result<Map<String, Value>, NoPlan> {
-        let known = self.0.read().get(&kind.to_lowercase()).cloned();
+        let known = self.known.read().get(&kind.to_lowercase()).cloned();
         let Some(known) = known else {
             return Err(NoPlan::Unknown(format!("no controller here looks after {kind}")));
         };
@@ -71,8 +77,28 @@ impl Plans {
         Ok(plans)
     }
 
+    /// Adds who can play through what becomes of objects of a kind.
+    pub fn add_rehearsal(&self, kind: &str, rehearse: Rehearse) {
+        self.rehearsals.write().insert(kind.to_lowercase(), rehearse);
+    }
+
+    /// Returns what an object would come to if it were as proposed.
+    ///
+    /// # Errors
+    ///
+    /// Fails when nobody can say so for this kind, or when the proposal cannot be read.
+    pub fn rehearse(&self, kind: &str, key: &ObjectKey, proposed: &Value) -> Result<Value, NoPlan> {
+        let rehearse = self.rehearsals.read().get(&kind.to_lowercase()).cloned();
+        let Some(rehearse) = rehearse else {
+            return Err(NoPlan::Unknown(format!(
+                "what becomes of a {kind} cannot be played through yet"
+            )));
+        };
+        rehearse(key, proposed).map_err(NoPlan::Failed)
+    }
+
     fn kinds(&self) -> Value {
-        let plans = self.0.read();
+        let plans = self.known.read();
         let controllers = |known: &Vec<Known>| known.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         plans
             .iter()

@@ -4,6 +4,7 @@
 //! - A watch that ends is resumed where it was; one that the server has forgotten (410) becomes a new list.
 //! - Nothing is waited for without end. Each answer, and each further part of a list, has to come in time; a watch of which nothing is heard although the
 //!   server should have ended it is given up. What is late is an error like any other.
+//! - A watch that ends as soon as it is open, and has told nothing, is an error, too: whoever resumed it at once would do so for ever.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use kube::Client;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::client::Body;
 use kube::core::{Request, Status};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::decode::RawObject;
 use super::page::{ListMeta, Page, PageSize};
@@ -58,6 +59,8 @@ pub(crate) enum ListWatchError {
     Open(#[source] kube::Error),
     #[error("watch: {0}")]
     Watch(#[source] kube::Error),
+    #[error("the watch ended as soon as it was open")]
+    Short,
     #[error("the server did not say at which version")]
     NoVersion,
 }
@@ -78,6 +81,9 @@ impl ListWatchError {
 const WATCH_SECONDS: u32 = 120;
 /// A watch that should have ended is given up after this time.
 const LONGEST_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+
+/// A watch that lasts for a shorter time and tells nothing has not been one.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// Returns everything that the server tells, for ever. After an error the next item is the next attempt.
 pub(crate) fn list_watch(
@@ -110,7 +116,16 @@ enum State {
     Listing(Arriving),
     /// Everything up to this version is known.
     Known(String),
-    Watching(String, Events),
+    Watching(Watch),
+}
+
+/// An open watch.
+struct Watch {
+    /// Everything up to this version is known.
+    version: String,
+    events: Events,
+    opened: Instant,
+    has_events: bool,
 }
 
 /// A page that is being read.
@@ -160,7 +175,12 @@ impl ListWatch {
                 State::Known(version) => match self.open(&version).await {
                     Ok(events) => {
                         let reached = number(&version);
-                        self.state = State::Watching(version, events);
+                        self.state = State::Watching(Watch {
+                            version,
+                            events,
+                            opened: Instant::now(),
+                            has_events: false,
+                        });
                         return Ok(ListWatchEvent::Opened(reached));
                     }
                     Err(error) => {
@@ -168,8 +188,8 @@ impl ListWatch {
                         return Err(ListWatchError::Open(error));
                     }
                 },
-                State::Watching(version, events) => {
-                    if let Some(item) = self.watch(version, events).await {
+                State::Watching(watch) => {
+                    if let Some(item) = self.watch(watch).await {
                         return item;
                     }
                 }
@@ -236,7 +256,13 @@ impl ListWatch {
     }
 
     /// The next thing that a watch tells; nothing when it has ended as it should.
-    async fn watch(&mut self, version: String, mut events: Events) -> Option<Result<ListWatchEvent, ListWatchError>> {
+    async fn watch(&mut self, watch: Watch) -> Option<Result<ListWatchEvent, ListWatchError>> {
+        let Watch {
+            version,
+            mut events,
+            opened,
+            has_events,
+        } = watch;
         let Ok(event) = timeout(LONGEST_SILENCE, events.next()).await else {
             self.state = State::Known(version);
             return Some(Err(ListWatchError::Watch(late(LONGEST_SILENCE))));
@@ -244,7 +270,8 @@ impl ListWatch {
         let (event, version) = match event {
             None => {
                 self.state = State::Known(version);
-                return None;
+                let is_short = !has_events && opened.elapsed() < SHORT;
+                return is_short.then_some(Err(ListWatchError::Short));
             }
             Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                 let version = object.meta.resource_version.clone();
@@ -272,7 +299,12 @@ impl ListWatch {
         let Some(version) = version.filter(|version| !version.is_empty()) else {
             return Some(Err(ListWatchError::NoVersion));
         };
-        self.state = State::Watching(version, events);
+        self.state = State::Watching(Watch {
+            version,
+            events,
+            opened,
+            has_events: true,
+        });
         Some(Ok(event))
     }
 }
@@ -311,4 +343,61 @@ fn late(deadline: Duration) -> kube::Error {
 
 fn number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use serde_json::json;
+
+    use super::*;
+
+    /// What comes from a server whose watches tell this and end.
+    async fn comes(events: &'static str) -> Vec<Result<ListWatchEvent, ListWatchError>> {
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let list = json!({ "metadata": { "resourceVersion": "7" }, "items": [] }).to_string();
+            let text = if is_watch { events.to_owned() } else { list };
+            Ok::<_, Infallible>(Response::new(Body::from(text.into_bytes())))
+        });
+        let selection = Selection {
+            path: "/api/v1/configmaps".to_owned(),
+            labels: None,
+            fields: None,
+            page_size: 10,
+            metadata_only: false,
+            deadline: Duration::from_secs(10),
+        };
+        let all = list_watch(Client::new(service, "default"), selection);
+        all.take(5).collect().await
+    }
+
+    #[tokio::test]
+    async fn given_watches_that_end_at_once_then_they_are_failures_unless_they_told_something() {
+        let nothing = comes("").await;
+        let [
+            Ok(ListWatchEvent::ListBegins),
+            Ok(ListWatchEvent::ListEnds),
+            Ok(ListWatchEvent::Opened(7)),
+            Err(ListWatchError::Short),
+            Ok(ListWatchEvent::Opened(7)),
+        ] = &nothing[..]
+        else {
+            panic!("{nothing:?}")
+        };
+        let bookmark = "{\"type\":\"BOOKMARK\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"resourceVersion\":\"8\"}}}\n";
+        let something = comes(bookmark).await;
+        let [
+            Ok(ListWatchEvent::ListBegins),
+            Ok(ListWatchEvent::ListEnds),
+            Ok(ListWatchEvent::Opened(7)),
+            Ok(ListWatchEvent::Reached(8)),
+            Ok(ListWatchEvent::Opened(8)),
+        ] = &something[..]
+        else {
+            panic!("{something:?}")
+        };
+    }
 }

@@ -142,6 +142,13 @@ impl KindMetrics {
         at.iter().map(count).sum()
     }
 
+    /// The kind is not watched any more.
+    pub(super) fn end(&self) {
+        for gauge in [&self.objects, &self.missing, &self.unreadable] {
+            gauge.set(0);
+        }
+    }
+
     pub(super) fn failed(&self, at: &str) {
         self.errors.with_label_values(&[self.kind.as_str(), at]).inc();
     }

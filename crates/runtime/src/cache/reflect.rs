@@ -183,7 +183,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             ListWatchError::Watch(kube::Error::SerdeError(_)) => ("watch", true),
             // The normal way to be told to list again.
             ListWatchError::Watch(_) if code == Some(410) => ("watch-expired", false),
-            ListWatchError::Watch(_) => ("watch", false),
+            ListWatchError::Watch(_) | ListWatchError::Short => ("watch", false),
             ListWatchError::NoVersion => ("no-version", true),
         };
         self.metrics.failed(at);

@@ -293,6 +293,35 @@ fn given_a_kind_whose_crd_comes_late_then_the_others_do_not_wait_and_it_appears(
 }
 
 #[test]
+fn given_a_kind_that_is_named_later_then_it_is_watched_until_nobody_needs_it() {
+    in_world("cache-latecomer", |world| async move {
+        const GROUP: &str = "named.example.com";
+        world.create_map("a", &json!({})).await;
+        let mut cache = world.cache();
+        let maps = cache.watch(Kind::<ConfigMap>::of().fields("metadata.name!=kube-root-ca.crt"));
+        let (late, contact) = (cache.late_watches(), cache.contact());
+        let _running = Running::start(cache).await;
+        // Its CRD is not there yet.
+        let (gadgets, watch) = late.watch(gadgets(GROUP));
+        let kept = |value| format!("kruise_cache_objects{{kind=\"gadgets.{GROUP}\"}} {value}");
+        world
+            .metric(&format!("kruise_cache_kind_missing{{kind=\"gadgets.{GROUP}\"}} 1"))
+            .await;
+        let definition = Definition::create(&world, GROUP).await;
+        put_gadget(&world, GROUP, "g", json!(7)).await;
+        world.metric(&kept(1)).await;
+        assert_eq!(gadgets.get(world.ns(), "g").expect("there").spec.number, 7);
+        drop(watch);
+        world.metric(&kept(0)).await;
+        // The others go on, and nobody misses it.
+        world.create_map("b", &json!({})).await;
+        holds(&maps, &["a", "b"]).await;
+        assert_eq!(contact.check(), Ok(()));
+        definition.remove().await;
+    });
+}
+
+#[test]
 fn given_objects_that_cannot_be_read_then_they_are_counted_and_the_others_are_there() {
     in_world("cache-unreadable", |world| async move {
         const GROUP: &str = "unreadable.example.com";

@@ -22,11 +22,11 @@ struct Arguments {
 async fn main() -> anyhow::Result<()> {
     program::log();
     let arguments = Arguments::parse();
-    let told = program::told_to_end()?;
+    let stop = program::stop_signal()?;
     let client = program::client(arguments.kubeconfig.as_deref()).await?;
     let mut storage = LocalStorage::with_folders(client, arguments.cluster);
     tokio::select! {
         () = storage.ended() => bail!("serving claims has ended by itself; the log says why"),
-        () = told => Ok(()),
+        () = stop => Ok(()),
     }
 }

@@ -34,7 +34,7 @@ async fn main() -> anyhow::Result<()> {
     program::log();
     let arguments = Arguments::parse();
     // Before the first node exists, so that none is left behind however early the end comes.
-    let mut told = pin!(program::told_to_end()?);
+    let mut stop = pin!(program::stop_signal()?);
     let client = program::client(arguments.kubeconfig.as_deref()).await?;
 
     let options = SimOptions {
@@ -47,12 +47,12 @@ async fn main() -> anyhow::Result<()> {
     let nodes = tokio::select! {
         nodes = SimulatedNodes::start(client, options) => nodes?,
         // What has joined already goes when the rest of the start is dropped.
-        () = &mut told => return Ok(()),
+        () = &mut stop => return Ok(()),
     };
     tracing::info!(nodes = nodes.names().len(), "simulated nodes have joined");
     tokio::select! {
         () = nodes.ended() => bail!("the simulation has ended by itself; its log says why"),
-        () = told => tracing::info!("told to end"),
+        () = stop => tracing::info!("told to end"),
     }
     nodes.stop().await
 }

@@ -40,17 +40,17 @@ fn run(deadline: Duration, clean_up: Duration, test: impl Future<Output = ()> + 
         })
         .build()
         .expect("a runtime for the test");
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let task = runtime.spawn(async move {
         let outcome = std::panic::AssertUnwindSafe(test).catch_unwind().await;
         // Nobody listens any more when the deadline has passed.
-        let _ = tell.send(outcome);
+        let _ = sender.send(outcome);
     });
-    let outcome = told.recv_timeout(deadline);
+    let outcome = receiver.recv_timeout(deadline);
     if outcome.is_err() {
         // Fixtures clean up while the aborted test is dropped; the channel closes when that is done.
         task.abort();
-        let _ = told.recv_timeout(clean_up);
+        let _ = receiver.recv_timeout(clean_up);
     }
     runtime.shutdown_timeout(Duration::from_millis(200));
     drop(here);
@@ -126,26 +126,26 @@ mod tests {
         struct Fixture(mpsc::Sender<&'static str>);
         impl Drop for Fixture {
             fn drop(&mut self) {
-                let tell = self.0.clone();
+                let sender = self.0.clone();
                 crate::blocking::finish_before_drop(async move {
                     tokio::task::yield_now().await;
-                    let _ = tell.send("cleaned");
+                    let _ = sender.send("cleaned");
                 });
             }
         }
-        let (tell, told) = mpsc::channel();
-        let fixture = Fixture(tell.clone());
+        let (sender, receiver) = mpsc::channel();
+        let fixture = Fixture(sender.clone());
         failure_of(Duration::from_secs(5), async move {
             let _fixture = fixture;
             panic!("as expected");
         });
-        assert_eq!(told.try_recv(), Ok("cleaned"));
-        let fixture = Fixture(tell);
+        assert_eq!(receiver.try_recv(), Ok("cleaned"));
+        let fixture = Fixture(sender);
         failure_of(Duration::from_millis(50), async move {
             let _fixture = fixture;
             std::future::pending::<()>().await;
         });
-        assert_eq!(told.try_recv(), Ok("cleaned"));
+        assert_eq!(receiver.try_recv(), Ok("cleaned"));
     }
 
     #[test]

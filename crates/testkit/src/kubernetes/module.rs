@@ -160,9 +160,9 @@ mod tests {
             "k8s.io/kubernetes/cmd/kubelet/app",
             "kruise.local/kubernetes",
         ]);
-        let said = "go: downloading k8s.io/api v0.28.15\ninternal/abi\nkruise.local/kubernetes\n# kruise.local/kubernetes\n\
+        let output = "go: downloading k8s.io/api v0.28.15\ninternal/abi\nkruise.local/kubernetes\n# kruise.local/kubernetes\n\
                     ./main.go:33:37: too many arguments in call to kubelet.NewKubeletCommand\nk8s.io/kubernetes/cmd/kubelet/app";
-        let wrong: Vec<&str> = said.lines().filter(|line| !is_progress(line, &packages)).collect();
+        let wrong: Vec<&str> = output.lines().filter(|line| !is_progress(line, &packages)).collect();
         assert_eq!(
             wrong,
             [

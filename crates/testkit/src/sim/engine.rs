@@ -16,7 +16,6 @@ use std::time::Duration;
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Api;
-use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -25,6 +24,7 @@ use super::entry::{After, Answer, Entry, Node, Turn};
 use super::script::Script;
 use super::view::PodView;
 use crate::calls::Calls;
+use crate::watch::{self, Event};
 
 #[derive(Debug)]
 pub(super) enum Command {
@@ -80,8 +80,7 @@ impl Engine {
 
     /// Runs until the handle is gone.
     pub(super) async fn run(mut self, pods: Api<PodView>, mut commands: mpsc::UnboundedReceiver<Command>) {
-        let watch = watcher(pods, watcher::Config::default().fields("spec.nodeName!="));
-        let mut watch = pin!(watch.default_backoff());
+        let mut watch = pin!(watch::events_of(pods, "spec.nodeName!="));
         let mut listed = HashSet::new();
         loop {
             let rings = self.timers.peek().map(|Reverse((at, _))| until(*at));
@@ -128,15 +127,15 @@ impl Engine {
         ours.map(|(uid, _)| uid.clone()).collect()
     }
 
-    fn observe(&mut self, event: watcher::Event<PodView>, listed: &mut HashSet<Uid>) {
+    fn observe(&mut self, event: Event<PodView>, listed: &mut HashSet<Uid>) {
         match event {
-            watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(view) => {
+            Event::Init => listed.clear(),
+            Event::InitApply(view) => {
                 if let Some(uid) = self.learn(view) {
                     listed.insert(uid);
                 }
             }
-            watcher::Event::InitDone => {
+            Event::InitDone => {
                 let gone: Vec<Uid> = self.pods.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
                 for uid in &gone {
                     self.forget(uid);
@@ -145,8 +144,8 @@ impl Engine {
                 self.pods.values_mut().for_each(Entry::trust_view);
                 listed.clear();
             }
-            watcher::Event::Apply(view) => drop(self.learn(view)),
-            watcher::Event::Delete(view) => self.forget(view.uid()),
+            Event::Apply(view) => drop(self.learn(view)),
+            Event::Delete(view) => self.forget(view.uid()),
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) struct Life {
     pub(super) ephemerals: Vec<ContainerLife>,
     /// Set for good once all containers have exited.
     pub(super) outcome: Option<Outcome>,
-    told_to_stop: Option<Timestamp>,
+    stop_ordered: Option<Timestamp>,
     /// All containers have stopped because the Pod is being deleted.
     pub(super) stopped: bool,
     /// What is known of ConfigMaps that containers need: the keys of each, `None` when it does not exist.
@@ -63,7 +63,7 @@ impl Life {
                 "Failed" => Some(Outcome::Failed),
                 _ => None,
             },
-            told_to_stop: None,
+            stop_ordered: None,
             stopped: false,
             config_maps: BTreeMap::new(),
         }
@@ -153,12 +153,12 @@ impl Life {
     }
 
     fn advance_to_stop(&mut self, pod: &PodView, script: &Script, now: Timestamp) -> Option<Timestamp> {
-        let told = *self.told_to_stop.get_or_insert(now);
+        let ordered = *self.stop_ordered.get_or_insert(now);
         let grace = u64::try_from(pod.metadata.deletion_grace_period_seconds.unwrap_or(0)).unwrap_or(0);
         let grace = Duration::from_secs(grace);
         let wanted = script.terminate_delay();
         let lives = self.containers.iter().chain(&self.inits).any(ContainerLife::is_running);
-        let stop = told + if lives { wanted.min(grace) } else { Duration::ZERO };
+        let stop = ordered + if lives { wanted.min(grace) } else { Duration::ZERO };
         if now < stop {
             return Some(stop);
         }

@@ -18,9 +18,20 @@ fn dispatch(gates: Gates, pods: &[Value], budgets: &[Value]) -> Dispatch {
 
 /// The same, with what it counts and where it writes down what was refused.
 fn watched(gates: Gates, pods: &[Value], budgets: &[Value], registry: &Registry, log: Option<AuditLog>) -> Dispatch {
-    let metrics = Metrics::register(registry).unwrap();
     let config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
+    served(client, gates, (pods, budgets), registry, log)
+}
+
+/// The same, with this API server.
+fn served(
+    client: kube::Client,
+    gates: Gates,
+    (pods, budgets): (&[Value], &[Value]),
+    registry: &Registry,
+    log: Option<AuditLog>,
+) -> Dispatch {
+    let metrics = Metrics::register(registry).unwrap();
     let mut stores = Stores::default();
     let known: Store<Pod> = Store::new(Kind::of());
     known.feed(Change::ListBegins);
@@ -221,10 +232,14 @@ async fn given_pods_that_need_no_place_then_nobody_has_to_be_asked() {
 async fn given_a_budget_that_cannot_be_asked_or_written_then_the_pod_stays() {
     let mut image = covered(true);
     image["spec"]["containers"][0]["image"] = json!("i:2");
+    let mut resized = covered(true);
+    resized["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+    let update = json!({"operation": "UPDATE", "resource": pods(), "object": image, "oldObject": covered(true)});
     let requests = [
         json!({"operation": "DELETE", "resource": pods(), "oldObject": covered(true)}),
         json!({"operation": "CREATE", "resource": pods(), "subResource": "eviction", "object": {"metadata": {"name": "a"}}}),
-        json!({"operation": "UPDATE", "resource": pods(), "object": image, "oldObject": covered(true)}),
+        json!({"operation": "UPDATE", "resource": pods(), "subResource": "resize", "object": resized, "oldObject": covered(true)}),
+        update.clone(),
     ];
     let gates = Gates::default().with(Gate::PodUnavailableBudgetUpdateGate, true);
     for (budgets, code) in [
@@ -251,12 +266,37 @@ async fn given_a_budget_that_cannot_be_asked_or_written_then_the_pod_stays() {
     let dry = json!({"operation": "CREATE", "resource": pods(), "subResource": "eviction", "object": eviction});
     let answer = asked(&dispatch(gates, &[covered(true)], &[budget(1)]), "/validate-pod", dry).await;
     assert_eq!(answer["allowed"], true, "{answer}");
-    let [_, _, update] = requests;
     let answer = asked(&dispatch(Gates::default(), &[], &[budget(0)]), "/validate-pod", update).await;
     assert_eq!(
         answer["allowed"], true,
         "updates are not asked about without the gate: {answer}"
     );
+}
+
+#[tokio::test]
+async fn given_a_place_then_an_eviction_that_is_asked_again_is_about_the_pod_that_is_there() {
+    let mut taken = budget(0);
+    taken["status"]["disruptedPods"] = json!({"a": jiff::Timestamp::now().to_string()});
+    let evict = json!({"operation": "CREATE", "resource": pods(), "subResource": "eviction", "object": {"metadata": {"name": "a"}}});
+    for (uid, allowed) in [("u", true), ("v", false)] {
+        let mut live = covered(true);
+        live["metadata"]["uid"] = json!(uid);
+        live["metadata"]["creationTimestamp"] = json!("2124-05-01T10:00:00Z");
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let is_pod = request.uri().path().ends_with("/namespaces/ns/pods/a");
+            let answer = http::Response::builder().status(if is_pod { 200 } else { 500 });
+            let answer = answer.body(kube::client::Body::from(live.to_string().into_bytes()));
+            async move { Ok::<_, std::convert::Infallible>(answer.unwrap()) }
+        });
+        let client = kube::Client::new(service, "default");
+        let known = ([covered(true)], [taken.clone()]);
+        let dispatch = served(client, Gates::default(), (&known.0, &known.1), &Registry::new(), None);
+        let answer = asked(&dispatch, "/validate-pod", evict.clone()).await;
+        assert_eq!(answer["allowed"], allowed, "{uid}: {answer}");
+    }
+    let deletion = json!({"operation": "DELETE", "resource": pods(), "oldObject": covered(true)});
+    let answer = asked(&dispatch(Gates::default(), &[], &[taken]), "/validate-pod", deletion).await;
+    assert_eq!(answer["allowed"], true, "its own place: {answer}");
 }
 
 #[tokio::test]

@@ -401,6 +401,32 @@ fn a_round_writes_a_part_of_a_large_set_and_the_next_follows_at_once() {
 }
 
 #[test]
+fn pods_that_wait_for_their_hook_keep_no_others_from_beginning() {
+    let hooked = |waiting: usize, more: usize| {
+        let name = |number: usize| format!("web-{number:04}");
+        let mut pods: Vec<PodBuilder> = (0..waiting)
+            .map(|number| ready(&name(number)).state("PreparingUpdate").label("hold", "true"))
+            .collect();
+        pods.extend((waiting..waiting + more).map(|number| ready(&name(number))));
+        let mut observed = rolled(&json!({ "maxUnavailable": "100%" }), &pods);
+        let mut set = (*observed.set).clone();
+        let hook = json!({ "inPlaceUpdate": { "labelsHandler": { "hold": "true" } } });
+        set.spec.lifecycle = serde_json::from_value(hook).unwrap();
+        observed.set = set.into();
+        plan(&observed, &env())
+    };
+    let waiting = hooked(PODS_PER_ROUND + 1, 0);
+    assert_eq!(
+        (waiting.writes().count(), waiting.wake_after),
+        (0, None),
+        "at once would be for ever"
+    );
+    let begun = hooked(PODS_PER_ROUND, 20);
+    let written: BTreeSet<&str> = begun.writes().map(|action| action.object().name.as_str()).collect();
+    assert_eq!((written.len(), begun.wake_after), (20, None));
+}
+
+#[test]
 fn a_round_that_creates_a_pod_gives_the_others_what_they_need_first() {
     let pods = [
         pod("web-a").state("PreparingNormal").ready().on_node("n"),

@@ -314,3 +314,30 @@ fn given_a_budget_that_refuses_then_only_that_pod_waits_and_it_is_asked_again_af
     assert!(finished.outcome.failures.is_empty());
     assert_eq!(finished.wake_after, Some(Duration::from_secs(1)));
 }
+
+#[test]
+fn given_a_wish_to_look_again_at_once_then_it_is_granted_only_when_something_was_written() {
+    let mut update = Step::new(Phase::Update, Pace::InOrder, OnFailure::Skip);
+    let mut chain = Chain::of(create("a"));
+    chain.guard = Some(Guard::Budget { pod: "a".to_owned() });
+    update.chains.push(chain);
+    let wakes = |steps: Vec<Step>| {
+        let mut plan = plan(steps);
+        plan.wake(Duration::ZERO);
+        plan
+    };
+    let plan = wakes(vec![update]);
+    for (is_granted, after) in [(true, Duration::ZERO), (false, ASK_AGAIN)] {
+        let mut progress = Progress::of(&plan);
+        let turn = progress.next_turn().unwrap();
+        if is_granted {
+            progress.answered(turn, Ok(()));
+        } else {
+            progress.refused(&turn);
+        }
+        let status = progress.next_turn().unwrap();
+        progress.answered(status, Ok(()));
+        assert_eq!(progress.finish().wake_after, Some(after), "{is_granted}");
+    }
+    assert_eq!(run(&wakes(Vec::new()), &[]).1.wake_after, Some(ASK_AGAIN));
+}

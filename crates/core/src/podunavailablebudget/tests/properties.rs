@@ -85,6 +85,7 @@ impl World {
                 .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
                 .collect(),
             expected: Ok(self.expected),
+            leaving: BTreeSet::new(),
         }
     }
 

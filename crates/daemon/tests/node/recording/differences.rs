@@ -34,7 +34,7 @@ pub(super) fn same_way(recorded: &[Value], seen: &[Value]) -> bool {
         while let Some(between) = rest.next_if(|seen| !alike(state, seen) && is_between(before, seen)) {
             before = between;
         }
-        let there = rest.next_if(|seen| alike(state, seen));
+        let there = rest.next_if(|seen| alike(state, seen) && !loses_nodes(before, seen));
         let is_there = there.is_some();
         before = there.unwrap_or(before);
         let passes = || {
@@ -47,6 +47,11 @@ pub(super) fn same_way(recorded: &[Value], seen: &[Value]) -> bool {
         }
     }
     rest.next().is_none()
+}
+
+/// A job that runs has fewer nodes behind it than before.
+fn loses_nodes(before: &Value, seen: &Value) -> bool {
+    runs(before) && runs(seen) && done(seen) < done(before)
 }
 
 /// How many nodes pull and how many have pulled when a job writes its status is a matter of time: whether `seen` follows `before` within the bounds of the job.
@@ -62,11 +67,11 @@ fn is_between(before: &Value, seen: &Value) -> bool {
         state
     };
     let number = |pointer: &str| seen.pointer(pointer).and_then(Value::as_i64).unwrap_or(i64::MAX);
-    let (active, done_now) = (number("/status/active"), done(seen));
+    let active = number("/status/active");
     besides_counts(before) == besides_counts(seen)
-        && done_now >= done(before)
+        && !loses_nodes(before, seen)
         && active <= number("/spec/parallelism")
-        && active + done_now <= number("/status/desired")
+        && active + done(seen) <= number("/status/desired")
 }
 
 /// A daemon reports as soon as it pulls; the original every few seconds, so that short pulls are never seen.

@@ -4,11 +4,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use futures::StreamExt as _;
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
-use kruise_testkit::eventually::{NotYet, eventually};
+use kruise_testkit::{
+    eventually::{NotYet, eventually},
+    watch::{self, Event},
+};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::watcher::{self, Event},
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
@@ -43,7 +45,7 @@ impl Recording {
         let follow = |kind: &str, api: Api<DynamicObject>| {
             let (seen, kind) = (Arc::clone(&seen), kind.to_owned());
             tokio::spawn(async move {
-                let mut events = watcher::watcher(api, watcher::Config::default()).boxed();
+                let mut events = watch::events(api).boxed();
                 while let Some(event) = events.next().await {
                     match event {
                         Ok(Event::Apply(object) | Event::InitApply(object)) => {

@@ -21,8 +21,6 @@ struct Remembered {
     requirements: Option<(Identity, Option<Arc<NodeRequirements>>)>,
     /// Pods that failed, with the UID and the generation of their set.
     failed: Option<(Identity, FailedPods)>,
-    /// The API server has just said that the set is there and stays.
-    is_confirmed: bool,
 }
 
 type Identity = (String, i64);
@@ -58,19 +56,6 @@ impl Memory {
         failed.deleted(node, now);
         let identity = (uid.to_owned(), generation);
         self.0.lock().entry(key.clone()).or_default().failed = Some((identity, failed));
-    }
-
-    pub(super) fn confirm(&self, key: &ObjectKey, is_live: bool) {
-        let mut all = self.0.lock();
-        if is_live {
-            all.entry(key.clone()).or_default().is_confirmed = true;
-        } else if let Some(remembered) = all.get_mut(key) {
-            remembered.is_confirmed = false;
-        }
-    }
-
-    pub(super) fn is_confirmed(&self, key: &ObjectKey) -> bool {
-        self.0.lock().get(key).is_some_and(|remembered| remembered.is_confirmed)
     }
 
     pub(super) fn forget(&self, key: &ObjectKey) {

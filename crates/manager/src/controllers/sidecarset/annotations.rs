@@ -1,22 +1,16 @@
 //! All annotations of the Pods that are to be updated next, read from the API server. The cache keeps only some, because they can be large.
 
+use crate::platform::live;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kruise_api::{kind::Kind as _, pod::Pod};
 use kruise_core::sidecarset::PodVersion;
-use kruise_runtime::error::{Class, Error};
-use kube::{
-    Client,
-    core::{Request, params::GetParams},
-};
+use kruise_runtime::error::Error;
+use kube::Client;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
-use tokio::time::timeout;
+use std::collections::{BTreeMap, HashMap};
 
-/// How long a Pod may take to be read, and how many are read at the same time.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// How many Pods are read at the same time.
 const AT_ONCE: usize = 16;
 
 type ByPod = BTreeMap<PodVersion, BTreeMap<String, String>>;
@@ -74,14 +68,9 @@ impl Annotations {
 
     /// A Pod that has changed meanwhile is read at its new version, and used when the cache shows that.
     async fn read_one(&self, pod: PodVersion) -> Result<Option<(PodVersion, BTreeMap<String, String>)>, Error> {
-        let path = format!("/api/v1/namespaces/{}/pods", pod.namespace);
-        let request = Request::new(path).get(&pod.name, &GetParams::default());
-        let request = request.map_err(|error| Error::new(Class::Permanent, error.to_string()))?;
-        let late = |_| Error::new(Class::Transient, "a Pod could not be read in time");
-        let found: Found = match timeout(DEADLINE, self.client.request(request)).await.map_err(late)? {
-            Ok(found) => found,
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let read = live::read::<Found>(&self.client, Pod::RESOURCE, &pod.namespace, &pod.name);
+        let Some(found) = read.await? else {
+            return Ok(None);
         };
         let version = found.metadata.resource_version.parse().unwrap_or_default();
         Ok(Some((PodVersion { version, ..pod }, found.metadata.annotations)))

@@ -6,10 +6,8 @@ use std::{
 };
 
 use k8s_openapi::api::batch::v1::Job;
-use kube::{
-    ResourceExt as _,
-    runtime::watcher::{Config, Event, watcher},
-};
+use kruise_testkit::watch::{self, Event};
+use kube::ResourceExt as _;
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -50,7 +48,7 @@ impl Case for EachTimeOnce {
         let seen: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>> = Arc::default();
         let all = seen.clone();
         let task = tokio::spawn(async move {
-            let mut events = watcher(jobs, Config::default()).boxed();
+            let mut events = watch::events(jobs).boxed();
             while let Some(event) = events.next().await {
                 if let Ok(Event::InitApply(job) | Event::Apply(job) | Event::Delete(job)) = event {
                     let mut all = all.lock().unwrap();

@@ -3,10 +3,10 @@
 use futures::StreamExt as _;
 use kruise_api::pod::Pod;
 use kruise_core::shared::container_hash::{Hashes, RuntimeContainer, RuntimeContainers, environment_of, plain};
+use kruise_testkit::watch;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams},
-    runtime::{WatchStreamExt as _, watcher},
 };
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -18,8 +18,7 @@ impl Daemon {
     pub(super) fn start(client: &Client, namespace: &str) -> Self {
         let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client.clone(), namespace);
         Self(tokio::spawn(async move {
-            let events = watcher(pods.clone(), watcher::Config::default());
-            let mut events = events.applied_objects().boxed();
+            let mut events = watch::applied(pods.clone()).boxed();
             while let Some(event) = events.next().await {
                 let Ok(object) = event else { continue };
                 let name = object.name_any();

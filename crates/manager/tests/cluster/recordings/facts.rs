@@ -7,10 +7,10 @@ use std::{
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
+use kruise_testkit::watch::{self, Event};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::watcher::{self, Event},
 };
 use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
@@ -59,7 +59,7 @@ impl Recording {
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
             let seen = seen.clone();
             tokio::spawn(async move {
-                let mut events = watcher::watcher(api, watcher::Config::default()).boxed();
+                let mut events = watch::events(api).boxed();
                 while let Some(event) = events.next().await {
                     // A watch that ends is begun anew.
                     let (object, is_there) = match event {

@@ -10,10 +10,10 @@ use std::time::Duration;
 use futures::{StreamExt as _, pin_mut};
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kruise_api::{containerrecreaterequest::v1beta1::ContainerRecreateRequest, nodeimage::v1beta1::NodeImage};
+use kruise_testkit::watch::{self, Event};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams},
-    runtime::watcher::{Config, Event, watcher},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -41,7 +41,7 @@ fn now() -> String {
 
 async fn pull(client: Client) {
     let images: Api<NodeImage> = Api::all(client);
-    let events = watcher(images.clone(), Config::default());
+    let events = watch::events(images.clone());
     pin_mut!(events);
     while let Some(event) = events.next().await {
         if let Ok(Event::Apply(node) | Event::InitApply(node)) = event
@@ -94,8 +94,7 @@ fn answers(node: &NodeImage) -> Option<Value> {
 
 async fn recreate(client: Client) {
     let requests: Api<ContainerRecreateRequest> = Api::all(client.clone());
-    let config = Config::default().labels("crr.apps.kruise.io/active=true");
-    let events = watcher(requests, config);
+    let events = watch::events_labelled(requests, "crr.apps.kruise.io/active=true");
     pin_mut!(events);
     while let Some(event) = events.next().await {
         if let Ok(Event::Apply(request) | Event::InitApply(request)) = event

@@ -7,10 +7,8 @@ use std::{
 
 use futures::{StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, ResourceExt as _,
-    runtime::watcher::{self, Event, watcher},
-};
+use kruise_testkit::watch::{self, Event};
+use kube::{Api, ResourceExt as _};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 /// The living Pods by name.
@@ -27,12 +25,11 @@ impl PodHistory {
     pub(crate) async fn begin(pods: Api<Pod>, set: &str) -> Self {
         let states: Arc<Mutex<Vec<PodsByName>>> = Arc::default();
         let (tell, begun) = oneshot::channel();
-        let config = watcher::Config::default().labels(&format!("app={set}"));
+        let events = watch::events_labelled(pods, &format!("app={set}"));
         let seen = states.clone();
         let task = tokio::spawn(async move {
             let mut tell = Some(tell);
             let mut now = PodsByName::new();
-            let events = watcher(pods, config);
             pin_mut!(events);
             while let Some(event) = events.next().await {
                 match event {

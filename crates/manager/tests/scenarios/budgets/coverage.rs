@@ -402,6 +402,15 @@ async fn given_two_budgets_over_one_pod_then_the_first_by_name_protects_it_and_t
 
 async fn given_numbers_that_mean_nothing_then_the_budget_is_refused(stage: Arc<Stage>) {
     let selector = json!({"matchLabels": {"app": "web"}});
+    // What the schema says already is said by the API server.
+    let none_at_all = json!({"selector": selector, "maxUnavailable": 1, "protectTotalReplicas": 0});
+    match try_budget(&stage, "budget", none_at_all).await {
+        Err(kube::Error::Api(refused)) => {
+            assert_eq!(refused.code, 422, "{refused:?}");
+            assert!(refused.message.contains("spec.protectTotalReplicas"), "{refused:?}");
+        }
+        other => panic!("{other:?}"),
+    }
     for (spec, text) in [
         (
             json!({"selector": selector, "maxUnavailable": 1, "minAvailable": 1}),

@@ -5,11 +5,11 @@
 
 use futures::{StreamExt as _, pin_mut};
 use kruise_api::podunavailablebudget::v1beta1::{PodUnavailableBudget, PodUnavailableBudgetStatus};
-use kruise_testkit::eventually::{NotYet, eventually};
-use kube::{
-    Api,
-    runtime::watcher::{Config, Event, watcher},
+use kruise_testkit::{
+    eventually::{NotYet, eventually},
+    watch::{self, Event},
 };
+use kube::Api;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -139,7 +139,7 @@ impl History {
         let states: Arc<Mutex<Vec<_>>> = Arc::default();
         let seen = states.clone();
         let task = tokio::spawn(async move {
-            let events = watcher(budgets, Config::default());
+            let events = watch::events(budgets);
             pin_mut!(events);
             while let Some(event) = events.next().await {
                 if let Ok(Event::InitApply(budget) | Event::Apply(budget)) = event {

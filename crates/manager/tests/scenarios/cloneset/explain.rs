@@ -1,8 +1,9 @@
 //! Questions about a set, by people with different rights.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kruise_api::merge_patch::merge;
 use kruise_testkit::{
     builders::Fixture as _,
     cluster,
@@ -14,13 +15,14 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Scenario, Stage, scenarios, web};
+use super::{PATIENCE, Scenario, Stage, names, scenarios, uids, web, web_in_place};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
         given_a_reader_of_a_set_then_its_plan_is_explained_without_contents,
         given_a_question_of_somebody_who_may_not_read_then_the_missing_right_is_named,
         given_a_question_that_would_be_stored_then_it_is_refused,
+        given_a_reader_who_proposes_a_change_then_it_is_played_through_and_nothing_is_written,
     ]
 }
 
@@ -121,4 +123,63 @@ async fn given_a_question_that_would_be_stored_then_it_is_refused(stage: Arc<Sta
     let spec = json!({"kind": "CloneSet", "name": "web", "uid": "some"});
     let error = ask(&stage.client(), &stage, false, spec).await.unwrap_err().to_string();
     assert!(error.contains("create it in a dry run"), "{error}");
+}
+
+async fn given_a_reader_who_proposes_a_change_then_it_is_played_through_and_nothing_is_written(stage: Arc<Stage>) {
+    let before = stage.settled(web_in_place(3)).await;
+    let rights = json!([asks(), {"apiGroups": ["apps.kruise.io"], "resources": ["clonesets"], "verbs": ["get"]}]);
+    let reader = somebody(&stage, "proposer", rights).await;
+    let read =
+        || async { serde_json::to_value(stage.objects("v1beta1", "CloneSet").get("web").await.unwrap()).unwrap() };
+    let set = read().await;
+    let spec = |change: Value| {
+        let mut proposed = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": "web"}, "spec": set["spec"]});
+        proposed["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!(1);
+        merge(&mut proposed, &change);
+        json!({"kind": "CloneSet", "name": "web", "uid": set["metadata"]["uid"], "proposed": proposed})
+    };
+    let image =
+        spec(json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:secret"}]}}}}));
+    let status = eventually(PATIENCE, "the change is played through", || async {
+        Ok(ask(&reader, &stage, true, image.clone()).await?)
+    })
+    .await;
+    let rehearsal = &status["proposal"]["rehearsal"];
+    let waves = rehearsal["waves"].as_array().unwrap();
+    let in_place = waves.iter().filter_map(|wave| wave["inPlace"][0].as_str());
+    assert_eq!(
+        in_place.map(str::to_owned).collect::<BTreeSet<_>>(),
+        names(&before),
+        "{status:#}"
+    );
+    assert_eq!(
+        (&rehearsal["leastReady"], &rehearsal["updated"]),
+        (&json!(2), &json!(3)),
+        "{status:#}"
+    );
+    assert!(!status.to_string().contains("nginx"), "{status:#}");
+
+    let wrong = ask(&reader, &stage, true, spec(json!({"spec": {"replicas": -1}})))
+        .await
+        .unwrap();
+    assert!(
+        wrong["proposal"]["refused"]["message"]
+            .to_string()
+            .contains("spec.replicas"),
+        "{wrong:#}"
+    );
+    let mut other = image.clone();
+    other["proposed"]["metadata"]["name"] = json!("other");
+    refused(&reader, &stage, &other, "spec.proposed.metadata.name: must be").await;
+    let mut unknown = image.clone();
+    unknown["uid"] = json!("");
+    refused(&reader, &stage, &unknown, "there is no CloneSet web with this UID").await;
+    let mut new = unknown;
+    (new["name"], new["proposed"]["metadata"]["name"]) = (json!("new"), json!("new"));
+    let status = ask(&reader, &stage, true, new).await.unwrap();
+    assert_eq!(status["proposal"]["rehearsal"]["after"]["pods"], 3, "{status:#}");
+
+    assert_eq!(read().await["spec"], set["spec"]);
+    assert_eq!(stage.revisions().await.len(), 1);
+    assert_eq!(uids(&stage.pods("web").await), uids(&before));
 }

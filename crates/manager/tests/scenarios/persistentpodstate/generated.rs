@@ -10,7 +10,8 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-fn annotations(pairs: &Value) -> Value {
+/// Annotations of a workload, by the ends of their keys.
+pub(super) fn annotations(pairs: &Value) -> Value {
     let named = pairs.as_object().unwrap().iter();
     let named: serde_json::Map<String, Value> = named
         .map(|(key, value)| (format!("kruise.io/{key}"), value.clone()))

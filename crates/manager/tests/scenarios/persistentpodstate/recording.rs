@@ -3,7 +3,7 @@
 use kruise_testkit::sim::{SET_LABEL, SimOptions, SimulatedNodes};
 use kube::api::{ApiResource, GroupVersionKind};
 
-use super::*;
+use super::{generated::annotations, *};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -14,7 +14,7 @@ pub(super) fn all() -> Vec<Scenario> {
         given_reserved_ordinals_then_those_behind_are_kept,
         given_a_set_of_kubernetes_that_goes_then_nothing_is_remembered,
         given_a_node_that_is_full_up_then_the_record_moves_with_the_pod,
-        given_a_listed_kind_then_its_pods_come_back_too,
+        given_a_listed_kind_then_its_pods_come_back_too_and_its_annotations_ask_for_more,
     ]
 }
 
@@ -173,7 +173,7 @@ async fn given_a_node_that_is_full_up_then_the_record_moves_with_the_pod(stage: 
     own.stop().await.unwrap();
 }
 
-async fn given_a_listed_kind_then_its_pods_come_back_too(stage: Arc<Stage>) {
+async fn given_a_listed_kind_then_its_pods_come_back_too_and_its_annotations_ask_for_more(stage: Arc<Stage>) {
     let group = format!("{}.example.com", stage.namespace());
     let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
@@ -236,7 +236,53 @@ async fn given_a_listed_kind_then_its_pods_come_back_too(stage: Arc<Stage>) {
     games.patch("x", &PatchParams::default(), &none).await.unwrap();
     stage.delete_pod("x-0").await;
     names(&stage, &[]).await;
+
+    // Another one asks by annotations, wants something else, and nothing.
+    let y = json!({"apiVersion": format!("{group}/v1"), "kind": "Game", "metadata": {"name": "y"}, "spec": {"replicas": 1}});
+    let y: DynamicObject = serde_json::from_value(y).unwrap();
+    let y = games.create(&PostParams::default(), &y).await.unwrap();
+    let wish = |pairs: Value| Patch::Merge(annotations(&pairs));
+    let asks = wish(json!({"auto-generate-persistent-pod-state": "true", "required-persistent-topology": ZONE}));
+    games.patch("y", &PatchParams::default(), &asks).await.unwrap();
+    let made = made_for(&stage, |spec| {
+        spec["requiredPersistentTopology"] == json!({"keys": [ZONE]})
+    })
+    .await;
+    assert_eq!(
+        made.data["spec"]["targetRef"],
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Game", "name": "y"})
+    );
+    assert_eq!(json!(made.metadata.owner_references)[0]["uid"], json!(y.metadata.uid));
+    let other = wish(json!({"required-persistent-topology": HOST}));
+    games.patch("y", &PatchParams::default(), &other).await.unwrap();
+    made_for(&stage, |spec| {
+        spec["requiredPersistentTopology"] == json!({"keys": [HOST]})
+    })
+    .await;
+    let nothing = wish(json!({"auto-generate-persistent-pod-state": null}));
+    games.patch("y", &PatchParams::default(), &nothing).await.unwrap();
+    eventually(PATIENCE, "it is gone", || async {
+        match states(&stage).get_opt("y").await? {
+            None => Ok(()),
+            Some(object) => Err(NotYet::new(format!("{:#}", object.data))),
+        }
+    })
+    .await;
     let _ = definitions
         .delete(&format!("games.{group}"), &DeleteParams::default())
         .await;
+}
+
+/// Waits until there is one called `y` with a spec like this.
+async fn made_for(stage: &Stage, wanted: impl Fn(&Value) -> bool) -> DynamicObject {
+    let states = states(stage);
+    eventually(PATIENCE, "it is as the annotations say", || async {
+        let made = states.get("y").await?;
+        if wanted(&made.data["spec"]) {
+            Ok(made)
+        } else {
+            Err(NotYet::new(format!("{:#}", made.data)))
+        }
+    })
+    .await
 }

@@ -9,13 +9,13 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Scenario, Stage, parallel, scenarios, web};
+use super::{Scenario, Stage, kubectl, parallel, scenarios, web};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
         given_a_small_set_then_defaults_are_written,
         given_bad_input_then_it_is_refused_with_its_field,
-        given_an_older_writer_then_newer_fields_are_lost,
+        given_an_older_writer_then_newer_fields_are_lost_with_a_warning,
         given_the_examples_of_the_docs_then_the_api_server_takes_them,
     ]
 }
@@ -81,14 +81,28 @@ async fn given_bad_input_then_it_is_refused_with_its_field(stage: Arc<Stage>) {
     assert!(refused.contains("forbidden"), "{refused}");
 }
 
-async fn given_an_older_writer_then_newer_fields_are_lost(stage: Arc<Stage>) {
+async fn given_an_older_writer_then_newer_fields_are_lost_with_a_warning(stage: Arc<Stage>) {
     stage.create(parallel(0).set("/spec/reserveOrdinals", json!([1]))).await;
-    stage
-        .patch_v1alpha1("web", json!({"spec": {"revisionHistoryLimit": 5}}))
-        .await
-        .unwrap();
+    let change = r#"{"spec": {"revisionHistoryLimit": 5}}"#;
+    let older = [
+        "patch",
+        "statefulsets.v1alpha1.apps.kruise.io",
+        "web",
+        "--type=merge",
+        "--patch",
+        change,
+    ];
+    let said = kubectl(&stage, &older).await;
+    assert!(said.contains("Warning: spec.reserveOrdinals: erased"), "{said}");
     let set = stage.subjects.get("web").await.unwrap();
-    assert_eq!(set.data["spec"].get("reserveOrdinals"), None);
+    let spec = &set.data["spec"];
+    assert_eq!(
+        (spec.get("reserveOrdinals"), &spec["revisionHistoryLimit"]),
+        (None, &json!(5))
+    );
+    let change = change.replace('5', "6");
+    let said = kubectl(&stage, &[&older[..5], &[&change]].concat()).await;
+    assert!(!said.contains("Warning"), "there is nothing more to lose: {said}");
 }
 
 async fn given_the_examples_of_the_docs_then_the_api_server_takes_them(stage: Arc<Stage>) {

@@ -250,6 +250,11 @@ async fn given_a_class_that_does_not_allow_it_then_it_is_refused_or_told(stage: 
     stage
         .event("web", "FailedResize", "does not allow volumes to grow")
         .await;
+    // Nothing but the class changes.
+    let allow = Patch::Merge(json!({"allowVolumeExpansion": true}));
+    let params = PatchParams::default();
+    storage.classes.patch(name, &params, &allow).await.unwrap();
+    storage.until(&["2Gi/2Gi"]).await;
     storage.end().await;
 }
 

@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use kruise_testkit::builders::Fixture as _;
-use kube::{
-    ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kruise_testkit::{
+    builders::Fixture as _,
+    eventually::{NotYet, eventually},
 };
+use kube::{ResourceExt as _, api::PostParams};
 use serde_json::json;
 
-use super::{Scenario, Stage, ordinals, parallel, scenarios, web};
+use super::{PATIENCE, Scenario, Stage, kubectl, ordinals, parallel, scenarios, web};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
         given_ordered_ready_then_pods_come_one_after_another_and_go_from_the_top,
         given_a_scale_limit_then_no_more_are_unavailable,
         given_reserved_ordinals_then_others_take_their_place,
-        given_the_scale_subresource_then_replicas_follow_and_autoscalers_can_read,
+        given_kubectl_scale_then_replicas_follow,
+        given_an_autoscaler_then_it_scales_and_finds_the_pods,
         given_a_failed_pod_then_it_is_replaced_under_its_name,
         given_a_start_then_ordinals_begin_there_and_move_with_it,
         given_an_orphan_of_a_wanted_name_then_it_is_adopted,
@@ -27,7 +29,7 @@ pub(super) fn all() -> Vec<Scenario> {
 
 async fn given_ordered_ready_then_pods_come_one_after_another_and_go_from_the_top(stage: Arc<Stage>) {
     stage
-        .create(web(3).pod(|pod| pod.annotation("sim.kruise.test/ready", "never")))
+        .create(web(3).pod(|pod| pod.annotation("sim.kruise.test/never-ready", "true")))
         .await;
     stage
         .until("web", "the first is there", |pods| ordinals(pods) == [0])
@@ -38,7 +40,7 @@ async fn given_ordered_ready_then_pods_come_one_after_another_and_go_from_the_to
         stage
             .until("web", "the next is there", |pods| pods.len() == ordinal + 1)
             .await;
-        stage.script_pod(&name, "ready", None).await;
+        stage.script_pod(&name, "never-ready", None).await;
     }
     stage
         .status("web", json!({"replicas": 3, "availableReplicas": 3}))
@@ -53,11 +55,11 @@ async fn given_ordered_ready_then_pods_come_one_after_another_and_go_from_the_to
 async fn given_a_scale_limit_then_no_more_are_unavailable(stage: Arc<Stage>) {
     let set = parallel(5)
         .set("/spec/scaleStrategy/maxUnavailable", 2)
-        .pod(|pod| pod.annotation("sim.kruise.test/ready", "never"));
+        .pod(|pod| pod.annotation("sim.kruise.test/never-ready", "true"));
     stage.create(set).await;
     stage.until("web", "two are there", |pods| pods.len() == 2).await;
     stage.why("web", "scaleUpLimited").await;
-    stage.script_pod("web-1", "ready", None).await;
+    stage.script_pod("web-1", "never-ready", None).await;
     let pods = stage.until("web", "one more", |pods| pods.len() == 3).await;
     assert_eq!(ordinals(&pods), [0, 1, 2]);
 }
@@ -80,17 +82,41 @@ async fn given_reserved_ordinals_then_others_take_their_place(stage: Arc<Stage>)
         .await;
 }
 
-async fn given_the_scale_subresource_then_replicas_follow_and_autoscalers_can_read(stage: Arc<Stage>) {
+async fn given_kubectl_scale_then_replicas_follow(stage: Arc<Stage>) {
     stage.settled(parallel(1)).await;
-    let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
-    stage
-        .subjects
-        .patch_scale("web", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    let set = "statefulsets.apps.kruise.io/web";
+    kubectl(&stage, &["scale", set, "--replicas=3"]).await;
     stage.status("web", json!({"availableReplicas": 3})).await;
+    let refused = kubectl(&stage, &["scale", set, "--current-replicas=1", "--replicas=5"]).await;
+    assert!(refused.contains("Expected replicas to be 1, was 3"), "{refused}");
     let scale = stage.subjects.get_scale("web").await.unwrap();
-    assert_eq!(scale.status.unwrap().selector.as_deref(), Some("app=web"));
+    let (spec, status) = (scale.spec.unwrap(), scale.status.unwrap());
+    assert_eq!((spec.replicas, status.replicas), (Some(3), 3));
+    assert_eq!(status.selector.as_deref(), Some("app=web"));
+}
+
+/// There are no metrics here. An autoscaler brings a target within its limits without them, and reads the selector before it asks for them.
+async fn given_an_autoscaler_then_it_scales_and_finds_the_pods(stage: Arc<Stage>) {
+    stage.settled(parallel(1)).await;
+    let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}});
+    let autoscaler = json!({"metadata": {"name": "web"}, "spec": {
+        "minReplicas": 2, "maxReplicas": 3, "metrics": [{"type": "Resource", "resource": cpu}],
+        "scaleTargetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"},
+    }});
+    let autoscalers = stage.api::<HorizontalPodAutoscaler>();
+    let autoscaler = serde_json::from_value(autoscaler).unwrap();
+    autoscalers.create(&PostParams::default(), &autoscaler).await.unwrap();
+    stage.status("web", json!({"availableReplicas": 2})).await;
+    eventually(PATIENCE, "it knows how to find the Pods", || async {
+        let status = json!(autoscalers.get("web").await?.status);
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let mut reasons = conditions.filter_map(|condition| condition["reason"].as_str());
+        let is_found = reasons.any(|reason| reason == "FailedGetResourceMetric");
+        (is_found && status["currentReplicas"] == 2)
+            .then_some(())
+            .ok_or_else(|| NotYet::new(format!("{status:#}")))
+    })
+    .await;
 }
 
 async fn given_a_failed_pod_then_it_is_replaced_under_its_name(stage: Arc<Stage>) {

@@ -1,7 +1,8 @@
 //! The same manifest as a StatefulSet of Kubernetes and as one of ours: where users know the behaviour, it is the same.
 //!
-//! Everything a user does is done to both. Compared are identity, claims, status, the number of revisions, and in which order Pods come and go. Left out is what ours has besides: the labels
-//! and annotations of lifecycle hooks, and the status fields that only ours has.
+//! Everything a user does is done to both, first in order and with a rolling update, then in parallel and with `OnDelete`, on the claims that the first sets left. Compared are identity, claims,
+//! status, the number of revisions, and in order also in which order Pods come and go. Left out is what ours has besides: the labels and annotations of lifecycle hooks, and the status fields
+//! that only ours has.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +13,7 @@ use kruise_testkit::{
 };
 use kube::{
     Api, ResourceExt as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -61,6 +62,42 @@ impl<'s> Both<'s> {
             let patch = Patch::Merge(&patch);
             api.patch(name, &PatchParams::default(), &patch).await.unwrap();
         }
+    }
+
+    /// Deletes both sets. Returns the claims that stay when they are gone with their Pods; they are the same of both.
+    async fn delete(&self, stay: usize) -> Vec<String> {
+        for (name, api) in &self.sets {
+            api.delete(name, &DeleteParams::background()).await.unwrap();
+        }
+        eventually(PATIENCE, "both sets are gone", || async {
+            let mut left = Vec::new();
+            for (name, api) in &self.sets {
+                let pods = self.stage.try_pods(name).await?;
+                let revisions = self.stage.revisions().await.into_iter();
+                let revisions = revisions
+                    .filter(|revision| revision.name_any().starts_with(name))
+                    .count();
+                if api.get_opt(name).await?.is_some() || !pods.is_empty() || revisions > 0 {
+                    return Err(NotYet::new(format!("{name}: {:?}, {revisions} revisions", pods.keys())));
+                }
+                let claims = self.stage.claims().await.into_keys();
+                let claims = claims.filter(|claim| claim.contains(name));
+                left.push(claims.map(|claim| claim.replace(name, "web")).collect::<Vec<_>>());
+            }
+            match &left[..] {
+                [ours, theirs] if ours == theirs && ours.len() == stay => Ok(ours.clone()),
+                _ => Err(NotYet::new(format!("{left:?}"))),
+            }
+        })
+        .await
+    }
+
+    async fn end_pods(&self, ordinal: i32, phase: &str) {
+        let before = self.uids(ordinal).await;
+        for pod in Self::pods(ordinal) {
+            self.stage.script_pod(&pod, "phase", Some(phase)).await;
+        }
+        self.come_anew(ordinal, before).await;
     }
 
     /// The Pods of an ordinal.
@@ -177,23 +214,32 @@ async fn order(history: PodHistory, name: &str) -> Vec<String> {
     states
 }
 
-async fn given_the_same_manifest_then_both_kinds_behave_alike(stage: Arc<Stage>) {
+fn set(stage: &Stage) -> Workload {
     let request = json!({"requests": {"storage": "1Gi"}});
     let claim = json!([{"metadata": {"name": "data", "labels": {"tier": "db"}}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": request,
     }}]);
-    let rules = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
-    let policy = json!({"whenScaled": "Delete", "whenDeleted": "Retain"});
-    let set = web(3)
+    web(3)
         .image("nginx:1")
         .set("/spec/ordinals/start", 1)
-        .set("/spec/updateStrategy", rules)
         .set("/spec/volumeClaimTemplates", claim)
-        .set("/spec/persistentVolumeClaimRetentionPolicy", policy)
         .set("/spec/template/spec/readinessGates", json!([]))
-        .pod(|pod| pod.on_node(&stage.node(0)));
+        .pod(|pod| pod.on_node(&stage.node(0)))
+}
+
+async fn given_the_same_manifest_then_both_kinds_behave_alike(stage: Arc<Stage>) {
+    in_order(&stage).await;
+    in_parallel(&stage).await;
+}
+
+async fn in_order(stage: &Stage) {
+    let rules = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
+    let policy = json!({"whenScaled": "Delete", "whenDeleted": "Retain"});
+    let set = set(stage)
+        .set("/spec/updateStrategy", rules)
+        .set("/spec/persistentVolumeClaimRetentionPolicy", policy);
     let histories = [stage.pod_history(OURS).await, stage.pod_history(THEIRS).await];
-    let both = Both::create(&stage, set).await;
+    let both = Both::create(stage, set).await;
     let all = json!({"replicas": 3, "availableReplicas": 3, "updatedReplicas": 3, "is seen": true});
     both.reach("they come one after another", all.clone()).await;
 
@@ -209,11 +255,7 @@ async fn given_the_same_manifest_then_both_kinds_behave_alike(stage: Arc<Stage>)
     let done = json!({"updatedReplicas": 3, "availableReplicas": 3, "is at one revision": true, "is seen": true});
     both.reach("the rollout is over", done.clone()).await;
 
-    let before = both.uids(3).await;
-    for pod in Both::pods(3) {
-        stage.script_pod(&pod, "phase", Some("Failed")).await;
-    }
-    both.come_anew(3, before).await;
+    both.end_pods(3, "Failed").await;
     both.reach("the failed Pod is replaced", done.clone()).await;
 
     both.patch(json!({"spec": {"replicas": 1}})).await;
@@ -231,4 +273,38 @@ async fn given_the_same_manifest_then_both_kinds_behave_alike(stage: Arc<Stage>)
     let (ours, theirs) = (order(ours, OURS).await, order(theirs, THEIRS).await);
     assert_eq!(ours, theirs);
     assert!(ours.len() > 20, "{ours:#?}");
+    assert_eq!(both.delete(3).await, ["data-web-1", "data-web-2", "data-web-3"]);
+}
+
+async fn in_parallel(stage: &Stage) {
+    let policy = json!({"whenScaled": "Retain", "whenDeleted": "Delete"});
+    let set = set(stage)
+        .set("/spec/podManagementPolicy", "Parallel")
+        .set("/spec/updateStrategy", json!({"type": "OnDelete"}))
+        .set("/spec/persistentVolumeClaimRetentionPolicy", policy);
+    let both = Both::create(stage, set).await;
+    let all = json!({"replicas": 3, "availableReplicas": 3, "updatedReplicas": 3, "is seen": true});
+    let facts = both.reach("they come, on the claims there are", all).await;
+    assert_eq!(
+        facts["claims"]["data-web-3"]["owners"],
+        json!(["StatefulSet"]),
+        "{facts:#}"
+    );
+
+    both.patch(to_image("nginx:2")).await;
+    let none = json!({"updatedReplicas": 0, "currentReplicas": 3, "availableReplicas": 3, "is seen": true});
+    both.reach("none is updated", none).await;
+    both.delete_pods(2).await;
+    let one = json!({"updatedReplicas": 1, "currentReplicas": 2, "availableReplicas": 3, "is seen": true});
+    let facts = both.reach("the one that was deleted is", one).await;
+    assert_eq!(facts["pods"]["web-2"]["image"], "nginx:2");
+    both.end_pods(3, "Succeeded").await;
+    let two = json!({"updatedReplicas": 2, "currentReplicas": 1, "availableReplicas": 3, "is seen": true});
+    both.reach("the one that has ended is", two).await;
+
+    both.patch(json!({"spec": {"replicas": 1}})).await;
+    let last = json!({"replicas": 1, "availableReplicas": 1, "updatedReplicas": 0, "is seen": true});
+    let facts = both.reach("the others go, and their claims stay", last).await;
+    assert_eq!(facts["claims"].as_object().unwrap().len(), 3, "{facts:#}");
+    both.delete(0).await;
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, PersistentVolumeClaim},
 };
 use kruise_testkit::{
-    builders::{Fixture as _, config_map},
+    builders::{Fixture as _, Workload, config_map},
     eventually::{NotYet, eventually},
     sim::{NodeHealth, SimOptions, SimulatedNodes},
 };
@@ -30,6 +30,7 @@ pub(super) fn all() -> Vec<Scenario> {
         given_other_content_under_the_name_of_a_revision_then_another_name_is_taken,
         given_a_hook_that_never_lets_go_then_the_other_pods_are_updated,
         given_a_node_that_does_not_answer_then_its_pod_is_named_and_not_forced,
+        given_a_pod_on_its_way_out_when_its_node_stops_answering_then_it_is_named,
     ]
 }
 
@@ -167,17 +168,25 @@ async fn given_a_hook_that_never_lets_go_then_the_other_pods_are_updated(stage: 
     );
 }
 
-async fn given_a_node_that_does_not_answer_then_its_pod_is_named_and_not_forced(stage: Arc<Stage>) {
+/// A node for this stage alone.
+async fn own_node(stage: &Stage) -> SimulatedNodes {
     let options = SimOptions {
         name_prefix: stage.namespace().to_owned(),
         namespace: Some(stage.namespace().to_owned()),
         labels: [("field".to_owned(), stage.namespace().to_owned())].into(),
         ..SimOptions::default()
     };
-    let nodes = SimulatedNodes::start(stage.client(), options).await.unwrap();
+    SimulatedNodes::start(stage.client(), options).await.unwrap()
+}
+
+fn on_own_node(stage: &Stage) -> Workload {
     let here = ("field".to_owned(), stage.namespace().to_owned());
-    let set = parallel(2).pod(|pod| pod.node_selector(here));
-    let before = stage.settled(set).await;
+    parallel(2).pod(|pod| pod.node_selector(here))
+}
+
+async fn given_a_node_that_does_not_answer_then_its_pod_is_named_and_not_forced(stage: Arc<Stage>) {
+    let nodes = own_node(&stage).await;
+    let before = stage.settled(on_own_node(&stage)).await;
     let node = nodes.names().remove(0);
     nodes.set_health(&node, NodeHealth::Unreachable).await.unwrap();
     stage.delete_pod("web-1").await;
@@ -190,5 +199,28 @@ async fn given_a_node_that_does_not_answer_then_its_pod_is_named_and_not_forced(
     stage.status("web", json!({"availableReplicas": 2})).await;
     let after = stage.pods("web").await;
     assert_ne!(after["web-1"].uid(), before["web-1"].uid());
+    nodes.stop().await.unwrap();
+}
+
+async fn given_a_pod_on_its_way_out_when_its_node_stops_answering_then_it_is_named(stage: Arc<Stage>) {
+    let nodes = own_node(&stage).await;
+    stage.settled(on_own_node(&stage)).await;
+    let node = nodes.names().remove(0);
+    // Nothing about the Pod changes any more when its node goes: it is not ready already.
+    stage.script_pod("web-1", "never-ready", Some("true")).await;
+    stage.status("web", json!({"availableReplicas": 1})).await;
+    let held = json!({"metadata": {"finalizers": ["example.com/held"]}});
+    stage.patch_pod("web-1", held).await;
+    stage.delete_pod("web-1").await;
+    stage.why("web", "terminating").await;
+    nodes.set_health(&node, NodeHealth::Unreachable).await.unwrap();
+    let why = stage.why("web", "nodeLost").await;
+    assert_eq!(why["node"], json!(node), "{why}");
+    nodes.set_health(&node, NodeHealth::Ready).await.unwrap();
+    stage.why("web", "terminating").await;
+    stage
+        .patch_pod("web-1", json!({"metadata": {"finalizers": null}}))
+        .await;
+    stage.status("web", json!({"availableReplicas": 2})).await;
     nodes.stop().await.unwrap();
 }
