@@ -10,8 +10,6 @@
 //! 5. Revisions beyond the history limit are removed.
 //! 6. It is told when a revision that new Pods are to get is gone, and which Pods have a container of another set in the place of one of this set.
 //!
-//! 6. It is told when a revision that new Pods are to get is gone, and which Pods have a container of another set in the place of one of this set.
-//!
 //! A Pod whose annotations cannot be read is left alone; the others go on. A set that is being deleted does nothing: Pods keep what they have.
 
 pub mod admit;
