@@ -1,10 +1,9 @@
 //! What holds an object back, for machines and, as a sentence, for people.
 //!
-//! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) and their claims
-//! ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), of jobs ([`Jobs`]), of copies
-//! ([`Distribution`]), of what is remembered of Pods ([`Topology`]), of subsets ([`Subsets`]), of probes ([`Probes`]), and of spreads ([`Spreads`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //! Reasons are in families, each with its sentences: those of any object ([`General`]), of a workload ([`Rollout`]), of its Pods ([`Pods`]) with their
-//! ordinals ([`Ordinals`]) and claims ([`Claims`]), and of what daemons do ([`Images`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
+//! ordinals ([`Ordinals`]) and claims ([`Claims`]), of nodes that have no Pod ([`Nodes`]), of what daemons do ([`Images`]), of budgets ([`Budgets`]), of jobs
+//! ([`Jobs`]), of copies ([`Distribution`]), of what is remembered of Pods ([`Topology`]), of subsets ([`Subsets`]), of probes ([`Probes`]), and of spreads
+//! ([`Spreads`]). A kind with reasons of its own adds a family. In JSON nobody sees the families: a reason has a name, `reason`, that no other has.
 //!
 //! Reasons that hold for many Pods name the first few and count the rest ([`PodNames`]), so that a plan for thousands
 //! of Pods stays readable.
