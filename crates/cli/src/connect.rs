@@ -1,7 +1,7 @@
 //! The way to the API server, found as kubectl finds it.
 
 use crate::args::{Connection, Overrides};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use http::Uri;
 use kube::{
     Client, Config,
@@ -40,6 +40,14 @@ pub(crate) async fn connect(connection: &Connection) -> Result<(Client, String)>
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config).context("cannot set up the connection to the API server")?;
     Ok((client, namespace))
+}
+
+/// What the API server says of a request that it refused, or that it cannot be asked.
+pub(crate) fn describe_error(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow!("{}", status.message),
+        error => anyhow::Error::new(error).context("the API server cannot be asked"),
+    }
 }
 
 fn address(server: &str) -> Result<Uri> {

@@ -6,7 +6,12 @@
 mod choose;
 mod terminal;
 
-use crate::{args::Connection, connect::connect, explain::Completeness, text::visible};
+use crate::{
+    args::Connection,
+    connect::{connect, describe_error},
+    explain::Completeness,
+    text::visible,
+};
 use anyhow::{Context as _, Result, anyhow, bail};
 use choose::{Found, Kind, container, most_active};
 use k8s_openapi::api::core::v1::Pod;
@@ -92,15 +97,15 @@ pub(crate) async fn run(connection: &Connection, args: &Exec) -> Result<Complete
 /// The Pod that is meant; nothing when there is none.
 async fn find(client: &Client, pods: &Api<Pod>, namespace: &str, (kind, name): &(Kind, String)) -> Result<Option<Pod>> {
     let Some(resource) = kind.resource() else {
-        return pods.get(name).await.map(Some).map_err(said);
+        return pods.get(name).await.map(Some).map_err(describe_error);
     };
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-    let owner = serde_json::to_value(api.get(name).await.map_err(said)?)?;
+    let owner = serde_json::to_value(api.get(name).await.map_err(describe_error)?)?;
     let selector = choose::selector(&owner).with_context(|| format!("{} {name} selects no Pods", resource.kind))?;
     let listed = pods
         .list(&ListParams::default().labels(&selector))
         .await
-        .map_err(said)?;
+        .map_err(describe_error)?;
     let uid = owner["metadata"]["uid"].as_str().unwrap_or_default();
     let owned = listed.items.into_iter().filter(|pod| kind.has(pod, uid));
     Ok(most_active(owned.collect()))
@@ -120,7 +125,7 @@ async fn attach(pods: &Api<Pod>, pod: &str, container: &str, args: &Exec) -> Res
         tty,
         ..AttachParams::default()
     };
-    let mut process = pods.exec(pod, &args.command, &params).await.map_err(said)?;
+    let mut process = pods.exec(pod, &args.command, &params).await.map_err(describe_error)?;
     let status = process.take_status();
     let mut sizes = process.terminal_size().filter(|_| raw.is_some());
     let (input, output, errors) = (process.stdin(), process.stdout(), process.stderr());
@@ -160,13 +165,6 @@ fn exit_code(status: &Value) -> Option<u8> {
     let mut causes = status.pointer("/details/causes")?.as_array()?.iter();
     let code = causes.find(|cause| cause["reason"] == "ExitCode")?["message"].as_str()?;
     code.parse().ok().filter(|_| status["reason"] == "NonZeroExitCode")
-}
-
-fn said(error: kube::Error) -> anyhow::Error {
-    match error {
-        kube::Error::Api(status) => anyhow!("{}", status.message),
-        error => anyhow::Error::new(error).context("the API server cannot be asked"),
-    }
 }
 
 #[cfg(test)]

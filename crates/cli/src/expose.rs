@@ -5,7 +5,13 @@
 
 mod service;
 
-use crate::{args::Connection, connect::connect, explain::Completeness, explain::print, text::visible_lines};
+use crate::{
+    args::Connection,
+    connect::{connect, describe_error},
+    explain::Completeness,
+    explain::print,
+    text::visible_lines,
+};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{ArgAction, ValueEnum};
 use k8s_openapi::api::core::v1::Service;
@@ -142,7 +148,7 @@ pub(crate) async fn run(connection: &Connection, args: &Expose) -> Result<Comple
         let service: Service = serde_json::from_value(service).context("the Service cannot be read")?;
         let services: Api<Service> = Api::namespaced(client, &namespace);
         let made = timeout(time, services.create(&params, &service)).await.map_err(late)?;
-        serde_json::to_value(made.map_err(said)?)?
+        serde_json::to_value(made.map_err(describe_error)?)?
     };
     let name = made["metadata"]["name"].as_str().unwrap_or_default();
     let note = match args.dry_run {
@@ -232,14 +238,7 @@ fn known(word: &str) -> Result<ApiResource> {
 
 async fn get(client: &Client, resource: &ApiResource, namespace: &str, name: &str) -> Result<Value> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
-    Ok(serde_json::to_value(api.get(name).await.map_err(said)?)?)
-}
-
-fn said(error: kube::Error) -> anyhow::Error {
-    match error {
-        kube::Error::Api(status) => anyhow!("{}", status.message),
-        error => anyhow::Error::new(error).context("the API server cannot be asked"),
-    }
+    Ok(serde_json::to_value(api.get(name).await.map_err(describe_error)?)?)
 }
 
 #[cfg(test)]

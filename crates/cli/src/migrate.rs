@@ -11,7 +11,12 @@
 mod objects;
 mod steps;
 
-use crate::{args::Connection, connect::connect, explain::Completeness, text::visible};
+use crate::{
+    args::Connection,
+    connect::{connect, describe_error},
+    explain::Completeness,
+    text::visible,
+};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ArgAction;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -155,7 +160,7 @@ impl Cluster {
                 }
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
-                Err(error) => return Err(said(error)),
+                Err(error) => return Err(describe_error(error)),
             }
         }
         bail!("the cluster does not know CloneSets: OpenKruise is not installed there")
@@ -170,7 +175,10 @@ impl Cluster {
     }
 
     async fn get(&self, (kind, name): &(Kind, String)) -> Result<Option<Value>> {
-        let found = self.within(self.api(*kind).get_opt(name)).await?.map_err(said)?;
+        let found = self
+            .within(self.api(*kind).get_opt(name))
+            .await?
+            .map_err(describe_error)?;
         Ok(found.map(serde_json::to_value).transpose()?)
     }
 
@@ -191,7 +199,7 @@ impl Cluster {
         match self.within(api.patch(name, &params, &Patch::Merge(&patch))).await? {
             Ok(_) => Ok(true),
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-            Err(error) => Err(said(error)),
+            Err(error) => Err(describe_error(error)),
         }
     }
 
@@ -203,7 +211,7 @@ impl Cluster {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
         self.within(self.api(kind).create(&params, &object))
             .await?
-            .map_err(said)?;
+            .map_err(describe_error)?;
         Ok(())
     }
 
@@ -413,13 +421,6 @@ fn tell(line: &str) {
 
 fn late(patience: Duration) -> anyhow::Error {
     anyhow!("the API server does not answer within {patience:?}")
-}
-
-fn said(error: kube::Error) -> anyhow::Error {
-    match error {
-        kube::Error::Api(status) => anyhow!("{}", status.message),
-        error => anyhow::Error::new(error).context("the API server cannot be asked"),
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::{
     connect::connect,
     explain::{Completeness, print},
     manager::{self, Subject},
+    select::contents_of,
     text::visible_lines,
 };
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -27,10 +28,7 @@ use kube::{
 };
 use proposal::Change;
 use serde_json::{Value, json};
-use std::{
-    io::{self, Read as _},
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 use tokio::time::timeout;
 
 #[derive(Debug, clap::Args)]
@@ -71,7 +69,7 @@ enum Answer {
 pub(crate) async fn run(connection: &Connection, args: &Plan) -> Result<Completeness> {
     let mut objects = Vec::new();
     for file in &args.files {
-        objects.extend(proposal::read(&text(file)?).with_context(|| format!("cannot read {}", file.display()))?);
+        objects.extend(proposal::read(&contents_of(file)?).with_context(|| format!("cannot read {}", file.display()))?);
     }
     if objects.is_empty() {
         bail!("there is no object in what was given");
@@ -102,17 +100,6 @@ pub(crate) async fn run(connection: &Connection, args: &Plan) -> Result<Complete
     } else {
         Completeness::All
     })
-}
-
-fn text(file: &Path) -> Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        io::stdin()
-            .read_to_string(&mut text)
-            .context("the input cannot be read")?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 async fn tell(client: &Client, connection: &Connection, default: &str, object: &Value) -> Result<Report> {

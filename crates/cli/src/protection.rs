@@ -5,7 +5,7 @@
 
 use crate::{
     args::{Connection, Explain, Output},
-    connect::connect,
+    connect::{connect, describe_error},
     explain::{Completeness, print},
     manager,
     text::{visible, visible_lines},
@@ -136,14 +136,17 @@ fn read(words: &[String]) -> Result<Option<(Subject, &str)>> {
 
 async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, time: Duration) -> Result<Report> {
     let api: Api<PodUnavailableBudget> = Api::namespaced(client.clone(), namespace);
-    let budget = api.get(name).await.map_err(said)?;
+    let budget = api.get(name).await.map_err(describe_error)?;
     let status = budget.status.clone().unwrap_or_default();
     let summary = format!(
         "{} wanted, {} available, {} have to be, {} more may become unavailable",
         status.total_replicas, status.current_available, status.desired_available, status.unavailable_allowed
     );
     let pods: Api<WholePod> = Api::namespaced(client.clone(), namespace);
-    let all = pods.list_metadata(&ListParams::default()).await.map_err(said)?;
+    let all = pods
+        .list_metadata(&ListParams::default())
+        .await
+        .map_err(describe_error)?;
     let of_it = |pod: &&PartialObjectMeta<WholePod>| {
         let meta = serde_json::to_value(&pod.metadata).and_then(serde_json::from_value);
         meta.is_ok_and(|meta| related::budget_of(&meta) == Some(name))
@@ -191,12 +194,12 @@ async fn budget(client: &Client, args: &Explain, namespace: &str, name: &str, ti
 
 async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Report> {
     let api: Api<WholePod> = Api::namespaced(client.clone(), namespace);
-    let whole = api.get(name).await.map_err(said)?;
+    let whole = api.get(name).await.map_err(describe_error)?;
     let pod: Pod = serde_json::to_value(&whole)
         .and_then(serde_json::from_value)
         .context("the Pod cannot be read")?;
     let api: Api<PodUnavailableBudget> = Api::namespaced(client.clone(), namespace);
-    let budgets = api.list(&ListParams::default()).await.map_err(said)?.items;
+    let budgets = api.list(&ListParams::default()).await.map_err(describe_error)?.items;
     let named = related::budget_of(&pod.metadata);
     let budget = budgets.iter().find(|budget| budget.metadata.name.as_deref() == named);
     let (gates, now) = (Gates::default(), Timestamp::now());
@@ -210,7 +213,7 @@ async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Report> {
     let workload = workload(client, namespace, &pod).await;
     sentences.extend(explain::others(&pod, workload.as_ref(), &budgets));
     let api: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), namespace);
-    for other in api.list(&ListParams::default()).await.map_err(said)?.items {
+    for other in api.list(&ListParams::default()).await.map_err(describe_error)?.items {
         let labels = other.spec.as_ref().and_then(|spec| spec.selector.as_ref());
         if labels.is_some_and(|labels| selector::matches(labels, |key| pod.metadata.label(key))) {
             let allowed = other.status.as_ref().and_then(|status| status.disruptions_allowed);
@@ -253,13 +256,6 @@ async fn workload(client: &Client, namespace: &str, pod: &Pod) -> Option<Workloa
     Some(above.map_or(owner, |above| {
         WorkloadRef::new(&above.api_version, &above.kind, &above.name)
     }))
-}
-
-fn said(error: kube::Error) -> anyhow::Error {
-    match error {
-        kube::Error::Api(status) => anyhow!("{}", status.message),
-        error => anyhow::Error::new(error).context("the API server cannot be asked"),
-    }
 }
 
 #[cfg(test)]

@@ -158,23 +158,30 @@ pub(crate) fn of_files(files: &[PathBuf], recursive: bool) -> Result<Vec<Value>>
     let mut objects = Vec::new();
     for file in files {
         if file == Path::new("-") {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .context("cannot read the standard input")?;
-            objects.extend(documents(&text)?);
+            objects.extend(documents(&contents_of(file)?)?);
             continue;
         }
         for file in unfolded(file, recursive)? {
             let named = || format!("cannot read {}", file.display());
-            let text = std::fs::read_to_string(&file).with_context(named)?;
-            objects.extend(documents(&text).with_context(named)?);
+            objects.extend(documents(&contents_of(&file)?).with_context(named)?);
         }
     }
     if objects.is_empty() && !files.is_empty() {
         bail!("there are no objects in the files");
     }
     Ok(objects)
+}
+
+/// What a file has; `-` is the standard input.
+pub(crate) fn contents_of(file: &Path) -> Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("cannot read the standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// A file, or the files of a folder by their names.

@@ -440,21 +440,22 @@ mod tests {
 
     #[test]
     fn refusals_are_told_apart() {
-        let status = |code: u16, reason: &str, name: &str, cause: &str| {
+        let told = |code: u16, reason: &str, message: &str, details: &Value| {
             let status: Status = serde_json::from_value(
-                json!({"status": "Failure", "code": code, "reason": reason, "message": "m",
-                "details": {"name": name, "causes": [{"reason": "X", "message": cause, "field": ""}]}}),
+                json!({"status": "Failure", "code": code, "reason": reason, "message": message, "details": details}),
             )
             .unwrap();
             Refusal::of(kube::Error::Api(Box::new(status)), Some("web"))
         };
-        assert!(matches!(status(404, "NotFound", "web", ""), Refusal::NotFound(_)));
-        assert!(matches!(status(404, "NotFound", "", ""), Refusal::NotServed));
-        assert!(matches!(status(403, "Forbidden", "web", ""), Refusal::Forbidden(_)));
-        assert!(matches!(status(409, "Conflict", "web", ""), Refusal::Changed));
-        assert!(matches!(status(409, "AlreadyExists", "web", ""), Refusal::Other(_)));
+        let status = |code, reason, name: &str| told(code, reason, "m", &json!({ "name": name }));
+        assert!(matches!(status(404, "NotFound", "web"), Refusal::NotFound(_)));
+        assert!(matches!(status(404, "NotFound", ""), Refusal::NotServed));
+        assert!(matches!(status(403, "Forbidden", "web"), Refusal::Forbidden(_)));
+        assert!(matches!(status(409, "Conflict", "web"), Refusal::Changed));
+        assert!(matches!(status(409, "AlreadyExists", "web"), Refusal::Other(_)));
         let failed = "the server rejected our request due to an error in our request";
-        assert!(matches!(status(422, "Invalid", "web", failed), Refusal::Changed));
-        assert!(matches!(status(422, "Invalid", "web", "bad"), Refusal::Other(_)));
+        assert!(matches!(told(422, "Invalid", failed, &json!({})), Refusal::Changed));
+        let wrong = json!({"causes": [{"reason": "FieldValueInvalid", "message": failed, "field": "spec"}]});
+        assert!(matches!(told(422, "Invalid", failed, &wrong), Refusal::Other(_)));
     }
 }

@@ -8,11 +8,12 @@ mod subject;
 
 use crate::{
     args::{Connection, Output, SidecarPlan},
-    connect::connect,
+    connect::{connect, describe_error},
     explain::Completeness,
+    select::contents_of,
     text::{visible, visible_lines},
 };
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision as WholeRevision;
 use k8s_openapi::api::core::v1::{Namespace as WholeNamespace, Pod};
@@ -30,14 +31,13 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::io::{self, Read as _, Write as _};
-use std::path::Path;
+use std::io::{self, Write as _};
 use subject::Subject;
 use tokio::time::timeout;
 
 pub(crate) async fn plan(connection: &Connection, args: &SidecarPlan) -> Result<Completeness> {
     let from_file = match &args.filename {
-        Some(file) => Some(subject::of_text(&text(file)?)?),
+        Some(file) => Some(subject::of_text(&contents_of(file)?)?),
         None => None,
     };
     let (client, namespace) = connect(connection).await?;
@@ -94,17 +94,6 @@ pub(crate) async fn plan(connection: &Connection, args: &SidecarPlan) -> Result<
     })
 }
 
-fn text(file: &Path) -> Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        io::stdin()
-            .read_to_string(&mut text)
-            .context("the input cannot be read")?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
-}
-
 async fn live(client: &Client, namespace: &str, text: &str) -> Result<Subject> {
     let name = match text.split_once('/') {
         Some(("pod" | "pods" | "po", name)) => name,
@@ -112,7 +101,7 @@ async fn live(client: &Client, namespace: &str, text: &str) -> Result<Subject> {
         None => text,
     };
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let pod = pods.get(name).await.map_err(said)?;
+    let pod = pods.get(name).await.map_err(describe_error)?;
     Ok(Subject {
         name: format!("Pod {name}"),
         namespace: Some(namespace.to_owned()),
@@ -138,13 +127,13 @@ impl Cluster {
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 bail!("the cluster does not know SidecarSets in v1beta1: OpenKruise is not installed there, or too old")
             }
-            Err(error) => return Err(said(error)),
+            Err(error) => return Err(describe_error(error)),
         };
         let sets: Vec<SidecarSet> = sets.iter().filter_map(typed).collect();
         // Most sets name no revision, and not everybody may read those of another namespace.
         let revisions = if sets.iter().any(|set| select::named_revision(set).is_some()) {
             let revisions: Api<WholeRevision> = Api::namespaced(client.clone(), system);
-            let revisions = revisions.list(&ListParams::default()).await.map_err(said)?;
+            let revisions = revisions.list(&ListParams::default()).await.map_err(describe_error)?;
             revisions.items.iter().filter_map(typed).collect()
         } else {
             Vec::new()
@@ -162,7 +151,7 @@ impl Cluster {
             Ok(found) => typed(&found),
             // One that is not there yet has no labels, and not everybody may read them.
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => None,
-            Err(error) => return Err(said(error)),
+            Err(error) => return Err(describe_error(error)),
         };
         Ok(preview(
             pod,
@@ -181,13 +170,6 @@ impl Cluster {
 /// An object that cannot be read is passed over, as the manager does.
 fn typed<K: DeserializeOwned>(object: &impl serde::Serialize) -> Option<K> {
     from_value(&serde_json::to_value(object).ok()?).ok()
-}
-
-fn said(error: kube::Error) -> anyhow::Error {
-    match error {
-        kube::Error::Api(status) => anyhow!("{}", status.message),
-        error => anyhow::Error::new(error).context("the API server cannot be asked"),
-    }
 }
 
 fn text_of(namespace: &str, of: &Subject, told: &Preview) -> String {
