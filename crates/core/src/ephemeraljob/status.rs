@@ -138,7 +138,8 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Writes it after everything else, unless only counts are new and were written just now.
+    /// Writes it after everything else, unless only counts are new and were written just now. A condition that comes or goes does not wait: of a refusal only the
+    /// round after it knows.
     pub(super) fn write(self, plan: &mut Plan) {
         let old = self.observed.job.status.as_ref();
         let Some(write) = status::patch(&*self.observed.job, old, &self.new) else {
@@ -146,7 +147,14 @@ impl<'a> Progress<'a> {
         };
         let is_progress = old.is_some_and(|old| {
             let new = &self.new;
-            old.start_time == new.start_time && old.phase == new.phase && old.completion_time == new.completion_time
+            let types = |status: &EphemeralJobStatus| -> Vec<String> {
+                let conditions = status.conditions.iter();
+                conditions.map(|condition| condition.type_.clone()).collect()
+            };
+            old.start_time == new.start_time
+                && old.phase == new.phase
+                && old.completion_time == new.completion_time
+                && types(old) == types(new)
         });
         let last = self.observed.last_written.filter(|_| is_progress);
         status::write_in_turn(write, last, self.now, plan);

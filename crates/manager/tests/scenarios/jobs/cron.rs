@@ -14,7 +14,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Scenario, Stage, broadcast, create, nodes, scenarios, status, try_create};
+use super::{PATIENCE, Scenario, Stage, broadcast, create, nodes, scenarios, status, try_create, version};
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -109,8 +109,14 @@ async fn given_every_minute_then_a_job_is_started_and_its_time_comes_once(stage:
             &json!(true)
         )
     );
-    let told = status(&stage, KIND, "tick", &json!({"type": "Job", "lastScheduleTime": time})).await;
-    assert_eq!(told["active"].as_array().map_or(0, Vec::len), 1, "{told}");
+    status(&stage, KIND, "tick", &json!({"type": "Job", "lastScheduleTime": time})).await;
+    let crons = stage.objects(version(KIND), KIND);
+    eventually(PATIENCE, "the job is active", || async {
+        let told = crons.get("tick").await?.data["status"].clone();
+        let is_active = told["active"].as_array().map_or(0, Vec::len) == 1;
+        is_active.then_some(()).ok_or_else(|| NotYet::new(told.to_string()))
+    })
+    .await;
     // The job is gone, and the object is looked at again: its time has been.
     jobs.delete(&job.name_any(), &DeleteParams::background()).await.unwrap();
     status(&stage, KIND, "tick", &json!({"active": null, "lastScheduleTime": time})).await;
