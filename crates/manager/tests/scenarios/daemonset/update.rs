@@ -60,6 +60,9 @@ async fn given_max_surge_then_the_new_pod_is_there_before_the_old_one_goes(stage
     let history = field.stage.pod_history("agent").await;
     let change = json!({"spec": {"minReadySeconds": 1}});
     field.stage.patch("agent", change).await;
+    // Old Pods that are not available would need no budget.
+    let available = json!({"observedGeneration": 2, "numberAvailable": 3});
+    field.stage.status("agent", available).await;
     field.stage.patch("agent", to_image("agent:2")).await;
     field.updated(3).await;
     let mut most = 0;
