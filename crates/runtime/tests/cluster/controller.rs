@@ -43,6 +43,17 @@ struct Program {
 struct Running {
     stop: CancellationToken,
     registry: Registry,
+    controller: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Running {
+    /// Ends the program. After that it makes nothing any more.
+    async fn end(mut self) {
+        self.stop.cancel();
+        if let Some(controller) = self.controller.take() {
+            controller.await.expect("the controller ends");
+        }
+    }
 }
 
 impl Drop for Running {
@@ -90,7 +101,7 @@ async fn start_with(world: &World, faults: &Faults, writes: WriterOptions) -> Ru
         &ControllerMetrics::new(&registry).expect("metrics"),
     );
     let token = stop.clone();
-    tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         // A program that cannot list never begins; that is what the test with a crash on the first call is about.
         if synced.within(PATIENCE).await.is_err() {
             return;
@@ -109,7 +120,11 @@ async fn start_with(world: &World, faults: &Faults, writes: WriterOptions) -> Ru
             })
             .await;
     });
-    Running { stop, registry }
+    Running {
+        stop,
+        registry,
+        controller: Some(task),
+    }
 }
 
 impl Program {
@@ -255,8 +270,10 @@ fn given_a_crash_after_every_single_write_then_the_end_is_the_same_and_nothing_i
             let crash = tokio::time::timeout(PATIENCE, faults.until_crashed()).await;
             crash.unwrap_or_else(|_| panic!("no crash after {number} writes"));
             drop(first);
-            let _second = start(&world, &Faults::new(0)).await;
+            let second = start(&world, &Faults::new(0)).await;
             observer.settled(&world, &owner, COPIES).await;
+            // Nobody else looks after the next owner.
+            second.end().await;
         }
         observer.assert_never_more_than(COPIES);
     });
