@@ -172,7 +172,7 @@ fn given_a_deployment_then_it_is_migrated_planned_for_and_looked_into() {
         available(&space, "web", 2).await;
 
         let file = std::env::temp_dir().join(format!("{}.yaml", space.name()));
-        let new = "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: web}\nspec:\n  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1, partition: 1}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: main, image: 'nginx:1.21'}]}\n";
+        let new = "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: web}\nspec:\n  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1, maxSurge: 0, partition: 1}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: main, image: 'nginx:1.21'}]}\n";
         std::fs::write(&file, new).unwrap();
         let planned = plugin(&space, &["plan", "-f", file.to_str().unwrap()]).await;
         drop(std::fs::remove_file(&file));

@@ -34,7 +34,7 @@ pub(super) fn same_way(recorded: &[Value], seen: &[Value]) -> bool {
         while let Some(between) = rest.next_if(|seen| !alike(state, seen) && is_between(before, seen)) {
             before = between;
         }
-        let there = rest.next_if(|seen| alike(state, seen) && !counts_back(before, seen));
+        let there = rest.next_if(|seen| alike(state, seen) && follows(before, seen));
         let is_there = there.is_some();
         before = there.unwrap_or(before);
         let passes = || {
@@ -49,9 +49,9 @@ pub(super) fn same_way(recorded: &[Value], seen: &[Value]) -> bool {
     rest.next().is_none()
 }
 
-/// A job that runs has fewer nodes behind it than before.
-fn counts_back(before: &Value, seen: &Value) -> bool {
-    runs(before) && runs(seen) && done(seen) < done(before)
+/// A job that runs is seen again only with another status, and never with fewer nodes behind it.
+fn follows(before: &Value, seen: &Value) -> bool {
+    !runs(before) || !runs(seen) || (done(seen) >= done(before) && seen != before)
 }
 
 /// How many nodes pull and how many have pulled when a job writes its status is a matter of time: whether `seen` follows `before` within the bounds of the job.
@@ -69,7 +69,7 @@ fn is_between(before: &Value, seen: &Value) -> bool {
     let number = |pointer: &str| seen.pointer(pointer).and_then(Value::as_i64).unwrap_or(i64::MAX);
     let active = number("/status/active");
     besides_counts(before) == besides_counts(seen)
-        && !counts_back(before, seen)
+        && follows(before, seen)
         && active <= number("/spec/parallelism")
         && active + done(seen) <= number("/status/desired")
 }
