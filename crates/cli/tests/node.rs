@@ -180,8 +180,6 @@ fn given_a_deployment_then_it_is_migrated_planned_for_and_looked_into() {
             &planned,
             0,
             &[
-                // Pods that were made while the set replaced Pods cannot be updated in place: they lack the readiness gate.
-                "What becomes of Pods: 1 Pod deleted, 1 Pod made",
                 "Budget: 2 of 2 Pods are ready now; it never gets fewer than 1, and there are never more than 2 Pods.",
                 "The partition keeps 1 Pod at the old revision.",
                 "Nothing was written.",
