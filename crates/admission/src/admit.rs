@@ -128,7 +128,7 @@ impl Call<'_> {
         };
         let needs = |found: &Lookups| new.needs_to_default(&env, found);
         let after = self.decide(Vec::new(), needs, default).await?;
-        Ok(Verdict::change(diff(&Value::Object(before), &Value::Object(after))))
+        Ok(Verdict::change(diff(&Value::Object(before), Value::Object(after))))
     }
 
     /// Returns what the user is to be warned of.

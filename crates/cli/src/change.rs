@@ -83,7 +83,7 @@ pub(crate) fn patch(before: &Value, after: &Value) -> Option<Patch> {
     if let Some(generation) = before.pointer("/metadata/generation") {
         steps.push(json!({"op": "test", "path": "/metadata/generation", "value": generation}));
     }
-    let changes = json_patch::diff(before, after);
+    let changes = json_patch::diff(before, after.clone());
     steps.extend(changes.iter().filter_map(|step| serde_json::to_value(step).ok()));
     Some(Patch::Json(Value::Array(steps)))
 }
@@ -168,7 +168,7 @@ impl<'a> Change<'a> {
             if let Decision::Become(after) = decide(&object)? {
                 object.value = after;
             }
-            self.tell(&object, self.done)?;
+            self.print(&object, self.done)?;
         }
         Ok(Completeness::All)
     }
@@ -184,11 +184,11 @@ impl<'a> Change<'a> {
         loop {
             let after = match decide(&object)? {
                 Decision::Become(after) => after,
-                Decision::Stay(text) => return self.tell(&object, &text),
-                Decision::Same => return self.tell(&object, ""),
+                Decision::Stay(text) => return self.print(&object, &text),
+                Decision::Same => return self.print(&object, ""),
             };
             let Some(patch) = patch(&object.value, &after) else {
-                return self.tell(&object, "");
+                return self.print(&object, "");
             };
             match self.send(server, &object, &patch, after).await {
                 Ok(value) => {
@@ -197,7 +197,7 @@ impl<'a> Change<'a> {
                         say(self.preface)?;
                     }
                     let done = format!("{}{}", self.done, self.writing.dry_run.suffix());
-                    return self.tell(&object, &done);
+                    return self.print(&object, &done);
                 }
                 Err(Refusal::Changed) if attempts < ATTEMPTS => {
                     attempts += 1;
@@ -224,7 +224,7 @@ impl<'a> Change<'a> {
     }
 
     /// Prints the object, or a sentence about it when there is one.
-    fn tell(&self, object: &Object, text: &str) -> Result<()> {
+    fn print(&self, object: &Object, text: &str) -> Result<()> {
         match self.writing.output {
             Some(format) => print(&items(std::slice::from_ref(object), Format::from(format))?),
             None if text.is_empty() => Ok(()),

@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// One step of a patch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,68 +17,69 @@ pub enum Operation {
     Remove { path: String },
 }
 
-/// The operations that turn `before` into `after`.
-pub fn diff(before: &Value, after: &Value) -> Vec<Operation> {
+/// The operations that turn `before` into `after`, of which they take what is new.
+pub fn diff(before: &Value, mut after: Value) -> Vec<Operation> {
     let mut operations = Vec::new();
-    compare(before, after, &mut String::new(), &mut operations);
+    compare(before, &mut after, &mut String::new(), &mut operations);
     operations
 }
 
-fn compare(before: &Value, after: &Value, path: &mut String, operations: &mut Vec<Operation>) {
+fn compare(before: &Value, after: &mut Value, path: &mut String, operations: &mut Vec<Operation>) {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => compare_objects(before, after, path, operations),
         (Value::Array(before), Value::Array(after)) => compare_lists(before, after, path, operations),
-        _ if before == after => {}
-        _ => operations.push(Operation::Replace {
+        (before, after) if before == after => {}
+        (_, after) => operations.push(Operation::Replace {
             path: path.clone(),
-            value: after.clone(),
+            value: after.take(),
         }),
     }
 }
 
 fn compare_objects(
     before: &Map<String, Value>,
-    after: &Map<String, Value>,
+    after: &mut Map<String, Value>,
     path: &mut String,
     operations: &mut Vec<Operation>,
 ) {
     for (name, old) in before {
-        within(path, name, |path| match after.get(name) {
+        within(path, name, |path| match after.get_mut(name) {
             Some(new) => compare(old, new, path, operations),
             None => operations.push(Operation::Remove { path: path.clone() }),
         });
     }
-    for (name, new) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
+    for (name, new) in after.iter_mut().filter(|(name, _)| !before.contains_key(*name)) {
         within(path, name, |path| {
             operations.push(Operation::Add {
                 path: path.clone(),
-                value: new.clone(),
+                value: new.take(),
             });
         });
     }
 }
 
-fn compare_lists(before: &[Value], after: &[Value], path: &mut String, operations: &mut Vec<Operation>) {
+fn compare_lists(before: &[Value], after: &mut [Value], path: &mut String, operations: &mut Vec<Operation>) {
     let same = |pair: &(&Value, &Value)| pair.0 == pair.1;
-    let start = before.iter().zip(after).take_while(same).count();
+    let start = before.iter().zip(after.iter()).take_while(same).count();
     let shorter = before.len().min(after.len());
     let end = before.iter().rev().zip(after.iter().rev());
     let end = end.take_while(same).count().min(shorter - start);
     let old = before.get(start..before.len() - end).unwrap_or_default();
-    let new = after.get(start..after.len() - end).unwrap_or_default();
+    let new = start..after.len() - end;
+    let new = after.get_mut(new).unwrap_or_default();
 
     if let Some(added) = put_in(old, new) {
-        for (offset, value) in added {
+        for (offset, value) in new.iter_mut().enumerate().filter(|(offset, _)| added.contains(offset)) {
             within(path, &(start + offset).to_string(), |path| {
                 operations.push(Operation::Add {
                     path: path.clone(),
-                    value: value.clone(),
+                    value: value.take(),
                 });
             });
         }
         return;
     }
-    for (offset, (old, new)) in old.iter().zip(new).enumerate() {
+    for (offset, (old, new)) in old.iter().zip(new.iter_mut()).enumerate() {
         within(path, &(start + offset).to_string(), |path| {
             compare(old, new, path, operations);
         });
@@ -87,21 +89,21 @@ fn compare_lists(before: &[Value], after: &[Value], path: &mut String, operation
             operations.push(Operation::Remove { path: path.clone() });
         });
     }
-    for (index, value) in new.iter().enumerate().skip(old.len()) {
+    for (index, value) in new.iter_mut().enumerate().skip(old.len()) {
         within(path, &(start + index).to_string(), |path| {
             operations.push(Operation::Add {
                 path: path.clone(),
-                value: value.clone(),
+                value: value.take(),
             });
         });
     }
 }
 
-/// The items that `new` has more, with their places, when all of `old` is there in its order.
-fn put_in<'a>(old: &[Value], new: &'a [Value]) -> Option<Vec<(usize, &'a Value)>> {
+/// The places of the items that `new` has more, when all of `old` is there in its order.
+fn put_in(old: &[Value], new: &[Value]) -> Option<BTreeSet<usize>> {
     let mut rest = old.iter().peekable();
     let is_added = |(_, value): &(usize, &Value)| rest.next_if(|old| old == value).is_none();
-    let added = new.iter().enumerate().filter(is_added).collect();
+    let added = new.iter().enumerate().filter(is_added).map(|(place, _)| place).collect();
     rest.next().is_none().then_some(added)
 }
 

@@ -210,7 +210,7 @@ fn given_our_defaults_then_they_are_those_of_kubernetes_but_for_what_we_know_of(
                 .unwrap();
             let theirs = serde_json::to_value(answer.template).unwrap();
             let mut compared = 0;
-            for change in diff(&Value::Object(given), &Value::Object(ours)) {
+            for change in diff(&Value::Object(given), Value::Object(ours)) {
                 let (Operation::Add { path, value } | Operation::Replace { path, value }) = change else {
                     panic!("{name}: a default takes nothing away: {change:?}");
                 };

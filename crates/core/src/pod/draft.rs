@@ -235,7 +235,7 @@ impl<'a> Draft<'a> {
     /// All that was changed.
     pub fn finish(self) -> Vec<Operation> {
         match self.whole {
-            Some(whole) => diff(&whole.before, &whole.now),
+            Some(whole) => diff(&whole.before, whole.now),
             None => self.changes,
         }
     }

@@ -78,7 +78,7 @@ fn given_what_users_wrote_then_the_same_is_stored() {
             spec["futureSpec"] = json!(true);
             spec["containers"][0]["futureField"] = json!({"a": 1});
         }
-        let differences = diff(&comparable(&then), &comparable(&ours));
+        let differences = diff(&comparable(&then), comparable(&ours));
         assert!(
             differences.is_empty(),
             "{} {}: {differences:#?}",
@@ -95,7 +95,7 @@ fn given_what_was_stored_then_there_is_nothing_more_to_write() {
     for case in cases() {
         for old in [None, Some(&case.then)] {
             let again = defaulted(&case.then, old, case.version(), gates());
-            let changed = diff(&case.then, &again);
+            let changed = diff(&case.then, again.clone());
             // A conversion takes an empty block away; it comes back, and is taken away again.
             let is_block = |path: &str| path == "/spec/updateStrategy/inPlaceUpdateStrategy";
             let changed: Vec<_> = changed

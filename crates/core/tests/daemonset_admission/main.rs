@@ -170,7 +170,7 @@ fn given_what_users_wrote_then_the_same_is_stored() {
             object
         });
         let ours = defaulted(&sent, version);
-        let differences = diff(&comparable(&case.then), &comparable(&ours));
+        let differences = diff(&comparable(&case.then), comparable(&ours));
         assert!(
             differences.is_empty(),
             "{} {}: {differences:#?}",

@@ -86,7 +86,7 @@ fn given_what_users_wrote_then_the_same_is_stored() {
         for case in cases {
             let sent = case.sent();
             let ours = completed(kind, &sent, case.is_old_version(), case.stored.is_none());
-            let differences = diff(&without_times(case.then.clone(), &sent), &without_times(ours, &sent));
+            let differences = diff(&without_times(case.then.clone(), &sent), without_times(ours, &sent));
             assert!(differences.is_empty(), "{kind} {}: {differences:#?}", case.name);
             let again = completed(kind, &case.then, case.is_old_version(), case.stored.is_none());
             assert_eq!(again, case.then, "{kind} {}: a second time changes nothing", case.name);

@@ -50,7 +50,7 @@ fn compare(text: &str, complete: fn(&Value, Option<&Value>, &str) -> Value) {
     assert!(!cases.is_empty());
     for case in cases {
         let ours = complete(&case.sent(), case.stored.as_ref(), case.version());
-        let differences = diff(&pruned(&case.then), &pruned(&ours));
+        let differences = diff(&pruned(&case.then), pruned(&ours));
         assert!(differences.is_empty(), "{}: {differences:#?}", case.name);
         let again = complete(&case.then, None, case.version());
         assert_eq!(again, case.then, "{}: a second time changes nothing", case.name);

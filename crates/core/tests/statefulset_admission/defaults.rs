@@ -42,7 +42,7 @@ fn given_what_users_wrote_then_the_same_is_stored() {
     let mut wrong = Vec::new();
     for case in cases() {
         let ours = defaulted(&case.sent(), case.stored.as_ref(), case.version(), gates());
-        let differences = diff(&case.then, &ours);
+        let differences = diff(&case.then, ours.clone());
         if !differences.is_empty() {
             wrong.push(format!("{} {}: {differences:#?}", case.version, case.name));
         }
@@ -56,7 +56,7 @@ fn given_what_was_stored_then_there_is_nothing_more_to_write() {
     for case in cases() {
         for old in [None, Some(&case.then)] {
             let again = defaulted(&case.then, old, case.version(), gates());
-            assert_eq!(diff(&case.then, &again), [], "{} {}", case.version, case.name);
+            assert_eq!(diff(&case.then, again.clone()), [], "{} {}", case.version, case.name);
         }
     }
 }

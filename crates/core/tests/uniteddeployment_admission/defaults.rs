@@ -83,7 +83,7 @@ fn given_what_users_wrote_then_the_same_is_stored() {
     for case in cases() {
         let ours = as_stored(defaulted(&case.sent(), case.stored.as_ref(), gates()));
         let then = as_stored(case.then.clone());
-        let differences = diff(&meaning(&then, false), &meaning(&ours, false));
+        let differences = diff(&meaning(&then, false), meaning(&ours, false));
         if !differences.is_empty() {
             wrong.push(format!("{} {}: {differences:#?}", case.version, case.name));
         }
@@ -96,7 +96,7 @@ fn given_what_users_wrote_then_the_same_is_stored() {
 fn given_what_was_stored_then_there_is_nothing_more_to_write() {
     for case in cases() {
         let again = defaulted(&case.then, Some(&case.then), gates());
-        assert_eq!(diff(&case.then, &again), [], "{} {}", case.version, case.name);
+        assert_eq!(diff(&case.then, again.clone()), [], "{} {}", case.version, case.name);
     }
 }
 

@@ -136,7 +136,7 @@ pub fn beyond_images(new: &PodTemplate, old: &PodTemplate) -> Option<String> {
         artefacts(&mut template);
         template.remove("spec").unwrap_or_default()
     };
-    let changes = diff(&spec(old), &spec(new));
+    let changes = diff(&spec(old), spec(new));
     changes.iter().find_map(|change| match change {
         Operation::Replace { path, value } if value.is_string() && is_image(path) => None,
         Operation::Replace { path, .. } => Some(format!("replace {path}")),
