@@ -11,28 +11,61 @@ use tokio::time::timeout;
 use super::*;
 use crate::platform::fixture::{platform, unanswered};
 
+fn pod(version: u64) -> Pod {
+    let version = version.to_string();
+    let seen = json!({ "metadata": { "name": "web-b", "namespace": "shop", "uid": "uid-b", "resourceVersion": version } });
+    serde_json::from_str(&seen.to_string()).expect("a Pod")
+}
+
+fn plan_of(action: Action) -> Plan {
+    let mut step = Step::new(Phase::Scale, Pace::InOrder, OnFailure::Stop);
+    step.push(Chain::of(Write::from(action)));
+    let mut plan = Plan::default();
+    plan.push(step);
+    plan
+}
+
 #[tokio::test]
-async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_for() {
-    let pod = |name: &str| Target::new(Pod::RESOURCE, "shop", name);
-    let create = Action::create(pod("web-a"), json!({ "kind": "Pod", "metadata": { "name": "web-a" } }));
-    let delete = Action::delete(pod("web-b"), Preconditions::uid("uid-b"));
+async fn given_a_later_version_in_the_cache_then_the_conflict_is_known_without_asking() {
     let (_silent, client) = unanswered().await;
     let mut platform = platform(client, &[]);
     let context = platform.context_of(controller::CLONE_SET);
     let pods: kruise_runtime::cache::Store<Pod> = platform.store();
-    let seen = json!({ "metadata": { "name": "web-b", "namespace": "shop", "uid": "uid-b", "resourceVersion": "7" } });
-    let seen: Pod = serde_json::from_str(&seen.to_string()).expect("a Pod");
-    pods.feed(kruise_runtime::cache::Change::Applied(seen));
+    pods.feed(kruise_runtime::cache::Change::Applied(pod(7)));
+    let mut views = Views::default();
+    views.add(&pods);
+    let applier = Applier::new(context.clone(), views);
+    let key = ObjectKey::new("shop", "web");
+    let regarding = Regarding::new(CloneSet::RESOURCE, "shop", "web", "uid");
+    for (version, is_known) in [("6", true), ("7", false), ("8", false)] {
+        let same = Preconditions::uid("uid-b").at(version);
+        let target = Target::new(Pod::RESOURCE, "shop", "web-b");
+        let plan = plan_of(Action::merge(target, None, json!({}), same));
+        let applied = timeout(Duration::from_millis(100), applier.apply(&key, &regarding, &plan)).await;
+        let failures = applied.map(|applied| applied.outcome.failures);
+        let classes = failures.map(|failures| failures.iter().map(|failure| failure.class).collect::<Vec<_>>());
+        let expected = is_known.then(|| vec![FailureClass::Conflict]);
+        assert_eq!(classes.ok(), expected, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_for() {
+    let target = |name: &str| Target::new(Pod::RESOURCE, "shop", name);
+    let create = Action::create(target("web-a"), json!({ "kind": "Pod", "metadata": { "name": "web-a" } }));
+    let delete = Action::delete(target("web-b"), Preconditions::uid("uid-b"));
+    let (_silent, client) = unanswered().await;
+    let mut platform = platform(client, &[]);
+    let context = platform.context_of(controller::CLONE_SET);
+    let pods: kruise_runtime::cache::Store<Pod> = platform.store();
+    pods.feed(kruise_runtime::cache::Change::Applied(pod(7)));
     let mut views = Views::default();
     views.add(&pods);
     let applier = Applier::new(context.clone(), views);
     let key = ObjectKey::new("shop", "web");
     let regarding = Regarding::new(CloneSet::RESOURCE, "shop", "web", "uid");
     for (action, object) in [(create, "shop/web-a"), (delete, "shop/web-b")] {
-        let mut step = Step::new(Phase::Scale, Pace::InOrder, OnFailure::Stop);
-        step.push(Chain::of(Write::from(action)));
-        let mut plan = Plan::default();
-        plan.push(step);
+        let plan = plan_of(action);
         let cut_off = timeout(Duration::from_millis(100), applier.apply(&key, &regarding, &plan)).await;
         assert!(cut_off.is_err());
         let Visible::NotYet { object: waits_for, .. } = context.expectations().check(&key) else {

@@ -1,8 +1,9 @@
 //! One write: how each action becomes a call of the writer, and what is remembered of it.
 
+use kruise_api::resource::Preconditions;
 use kruise_core::plan::{self, Action};
-use kruise_runtime::error::Error;
-use kruise_runtime::expectations::Expectations;
+use kruise_runtime::error::{Class, Error};
+use kruise_runtime::expectations::{Expectations, View as _};
 use kruise_runtime::resource::ObjectKey;
 use kruise_runtime::writer::{DeleteOptions, Patch, Target};
 
@@ -43,6 +44,7 @@ impl Execution<'_> {
                 preconditions,
                 ..
             } => {
+                self.refuse_if_changed(object, preconditions)?;
                 let target = target.part(*subresource);
                 let patch = match patch.clone() {
                     plan::Patch::Merge(document) => Patch::Merge(document),
@@ -108,6 +110,21 @@ impl Execution<'_> {
                 });
                 deleted.map(drop)
             }
+        }
+    }
+
+    /// A conflict, if the cache shows a later version than the one that the write is for: the API server would say the same. Many writes of a plan wait for their
+    /// turn, and meanwhile nodes write as well.
+    fn refuse_if_changed(&self, object: &plan::Target, preconditions: &Preconditions) -> Result<(), Error> {
+        let wanted = preconditions.resource_version.as_ref();
+        let wanted: Option<u64> = wanted.and_then(|version| version.parse().ok());
+        let seen = (self.applier.views.of(object.resource)).and_then(|view| view.seen(&object.namespace, &object.name));
+        match (wanted, seen) {
+            (Some(wanted), Some(seen)) if seen.resource_version > wanted => {
+                let message = format!("{} {} has been modified", object.resource.kind, object.name);
+                Err(Error::new(Class::Conflict, message))
+            }
+            _ => Ok(()),
         }
     }
 
