@@ -4,10 +4,12 @@
 //!   go: endpoints are removed first. A workload does so when its replicas change.
 //! - While there is no budget none of these costs more than that question.
 //! - Workloads of kinds that are not watched are read each time a budget over them is looked at. A new Pod that no budget covers yet may be of such a one.
+//! - The status of a budget is written at most four times a second: whoever asks for a place writes the same status, and many ask at the same time.
 //! - Before a place is forgotten because its Pod stayed, the API server is asked whether it did: what is seen of the Pods may be old.
 
 use crate::{
     Settings,
+    apply::Applied,
     platform::{Platform, Resolved, Watched, Workloads},
     reconcile::{Enqueue, Observer, Watches},
 };
@@ -20,7 +22,7 @@ use kruise_api::{
     podunavailablebudget::v1beta1::PodUnavailableBudget,
 };
 use kruise_core::{
-    plan::Outcome,
+    plan::{Outcome, Plan},
     podunavailablebudget::{
         Observed,
         availability::is_available,
@@ -39,7 +41,7 @@ use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::time::timeout;
 
@@ -47,6 +49,8 @@ use tokio::time::timeout;
 const LEAVES_ENDPOINTS: Duration = Duration::from_secs(5);
 /// How long after a new Pod the budgets over kinds that are not watched are looked at: many Pods come together.
 const COME_TOGETHER: Duration = Duration::from_secs(1);
+/// Between two writes of one status, so that those who ask for places get theirs written in between.
+const BETWEEN_WRITES: Duration = Duration::from_millis(250);
 /// Workloads, and Pods, that are read for one budget at a time.
 const MOST_READ: usize = 32;
 /// How long a Pod may take to be read.
@@ -66,6 +70,8 @@ pub(super) struct PodUnavailableBudgets {
     client: Client,
     /// What was read for a budget.
     read: Mutex<HashMap<ObjectKey, Read>>,
+    /// When the status of a budget was written last.
+    written: Mutex<HashMap<ObjectKey, Instant>>,
 }
 
 #[derive(Default)]
@@ -88,6 +94,7 @@ impl Observer for PodUnavailableBudgets {
             gates: platform.settings().gates,
             client: platform.client().clone(),
             read: Mutex::default(),
+            written: Mutex::default(),
         }
     }
 
@@ -166,8 +173,24 @@ impl Observer for PodUnavailableBudgets {
         })
     }
 
+    fn begin(&self, plan: &Plan) -> Result<(), Duration> {
+        let Some(status) = &plan.status else { return Ok(()) };
+        let object = status.object();
+        let written = self.written.lock();
+        let since = written.get(&ObjectKey::new(&object.namespace, &object.name));
+        let rest = since.map_or(Duration::ZERO, |since| BETWEEN_WRITES.saturating_sub(since.elapsed()));
+        if rest.is_zero() { Ok(()) } else { Err(rest) }
+    }
+
+    fn applied(&self, key: &ObjectKey, plan: &Plan, _: &Applied) {
+        if plan.status.is_some() {
+            self.written.lock().insert(key.clone(), Instant::now());
+        }
+    }
+
     fn forget(&self, key: &ObjectKey) {
         self.read.lock().remove(key);
+        self.written.lock().remove(key);
     }
 }
 
