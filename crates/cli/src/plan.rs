@@ -78,8 +78,8 @@ pub(crate) async fn run(connection: &Connection, args: &Plan) -> Result<Complete
     let mut all = Vec::new();
     for object in &objects {
         let time = connection.request_timeout;
-        let told = timeout(time, tell(&client, connection, &namespace, object)).await;
-        all.push(told.map_err(|_| anyhow!("the API server does not answer within {time:?}"))??);
+        let report = timeout(time, report(&client, connection, &namespace, object)).await;
+        all.push(report.map_err(|_| anyhow!("the API server does not answer within {time:?}"))??);
     }
     print(&match args.output {
         Output::Text => all.iter().map(words::text).collect::<Vec<_>>().join("\n"),
@@ -95,14 +95,14 @@ pub(crate) async fn run(connection: &Connection, args: &Plan) -> Result<Complete
     };
     Ok(if all.iter().any(is_refused) {
         Completeness::Failed
-    } else if all.iter().any(|told| matches!(told.answer, Answer::NoManager(_))) {
+    } else if all.iter().any(|report| matches!(report.answer, Answer::NoManager(_))) {
         Completeness::WithoutManager
     } else {
         Completeness::All
     })
 }
 
-async fn tell(client: &Client, connection: &Connection, default: &str, object: &Value) -> Result<Report> {
+async fn report(client: &Client, connection: &Connection, default: &str, object: &Value) -> Result<Report> {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (kind, name) = (text("/kind"), text("/metadata/name"));
     let Some((info, version)) = known(text("/apiVersion"), kind) else {
@@ -127,7 +127,6 @@ async fn tell(client: &Client, connection: &Connection, default: &str, object: &
     };
     let live = get(client, info, version, namespace, name).await?;
     let proposed = proposal::apply(live.as_ref(), object);
-    let changes = live.as_ref().map(|live| proposal::changes(live, &proposed));
     let about = Subject {
         info,
         namespace,
@@ -137,14 +136,21 @@ async fn tell(client: &Client, connection: &Connection, default: &str, object: &
             .and_then(|live| live["metadata"]["uid"].as_str())
             .unwrap_or_default(),
     };
+    let mut completed = None;
     let answer = match manager::propose(client, &about, &proposed).await {
-        Ok(Some((proposal, by))) => Answer::Proposal { proposal, by },
+        Ok(Some((mut proposal, by))) => {
+            // An older manager does not say it.
+            completed = proposal.as_object_mut().and_then(|fields| fields.remove("completed"));
+            Answer::Proposal { proposal, by }
+        }
         Ok(None) => Answer::NoManager(
             "no manager answers such questions in this cluster: it is not running, or older than this plugin"
                 .to_owned(),
         ),
         Err(error) => Answer::NoManager(format!("{error:#}")),
     };
+    let proposed = completed.unwrap_or(proposed);
+    let changes = live.as_ref().map(|live| proposal::changes(live, &proposed));
     let place = if namespace.is_empty() {
         name.to_owned()
     } else {

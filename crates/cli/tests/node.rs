@@ -172,19 +172,40 @@ fn given_a_deployment_then_it_is_migrated_planned_for_and_looked_into() {
         available(&space, "web", 2).await;
 
         let file = std::env::temp_dir().join(format!("{}.yaml", space.name()));
-        let new = "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: web}\nspec:\n  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1, maxSurge: 0, partition: 1}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: main, image: 'nginx:1.21'}]}\n";
-        std::fs::write(&file, new).unwrap();
-        let planned = plugin(&space, &["plan", "-f", file.to_str().unwrap()]).await;
+        let new = |container: &str| {
+            let rolling = "{podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1, maxSurge: 0, partition: 1}";
+            format!(
+                "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {{name: web}}\nspec:\n  updateStrategy: {{type: RollingUpdate, rollingUpdate: {rolling}}}\n  template:\n    metadata: {{labels: {{app: web}}}}\n    spec: {{containers: [{container}]}}\n"
+            )
+        };
+        for (container, change, becomes) in [
+            (
+                "{name: main, image: 'nginx:1.21', imagePullPolicy: IfNotPresent}",
+                "containers[0].image: \"nginx:1.25\" → \"nginx:1.21\"",
+                "1 Pod updated in place",
+            ),
+            // Templates of ours default to another policy than a Deployment's, and it cannot be changed in place.
+            (
+                "{name: main, image: 'nginx:1.21'}",
+                "containers[0].imagePullPolicy: \"IfNotPresent\" → \"Always\"",
+                "1 Pod deleted, 1 Pod made",
+            ),
+        ] {
+            std::fs::write(&file, new(container)).unwrap();
+            let planned = plugin(&space, &["plan", "-f", file.to_str().unwrap()]).await;
+            tells(
+                &planned,
+                0,
+                &[
+                    change,
+                    &format!("What becomes of Pods: {becomes}"),
+                    "Budget: 2 of 2 Pods are ready now; it never gets fewer than 1, and there are never more than 2 Pods.",
+                    "The partition keeps 1 Pod at the old revision.",
+                    "Nothing was written.",
+                ],
+            );
+        }
         drop(std::fs::remove_file(&file));
-        tells(
-            &planned,
-            0,
-            &[
-                "Budget: 2 of 2 Pods are ready now; it never gets fewer than 1, and there are never more than 2 Pods.",
-                "The partition keeps 1 Pod at the old revision.",
-                "Nothing was written.",
-            ],
-        );
         let set = available(&space, "web", 2).await;
         assert_eq!(
             set.data["spec"]["template"]["spec"]["containers"][0]["image"],

@@ -80,6 +80,7 @@ pub(super) async fn answer(
         let next = generation.unwrap_or_default().saturating_add(1);
         merge(&mut proposed, &json!({"metadata": {"generation": next}}));
     }
+    let completed = changeable(&proposed);
     let proposed = in_stored_version(proposed, target)?;
     let (kind, key) = (target.resource.kind, ObjectKey::new(&target.namespace, &question.name));
     let plans = explanations.explainer.plans.clone();
@@ -89,8 +90,8 @@ pub(super) async fn answer(
         plans.rehearse(kind, &key, &proposed)
     });
     match played.await {
-        Ok(Ok(rehearsal)) => Ok(json!({"warnings": warnings, "rehearsal": rehearsal})),
-        Ok(Err(NoPlan::Unknown(why))) => Ok(json!({"warnings": warnings, "unknown": why})),
+        Ok(Ok(rehearsal)) => Ok(json!({"warnings": warnings, "completed": completed, "rehearsal": rehearsal})),
+        Ok(Err(NoPlan::Unknown(why))) => Ok(json!({"warnings": warnings, "completed": completed, "unknown": why})),
         Ok(Err(NoPlan::Failed(why))) => Err((500, why)),
         Err(_) => Err((
             500,
@@ -178,6 +179,19 @@ fn complete(proposed: &mut Value, live: Option<&Value>, target: &Target) {
     if let Some(status) = from.get("status") {
         merge(proposed, &json!({"status": status}));
     }
+}
+
+/// What a write can change of an object: of the proposal, it is what would be stored.
+fn changeable(proposed: &Value) -> Value {
+    let only = |object: Option<&Value>, fields: &[&str]| -> Object {
+        let object = object.and_then(Value::as_object).into_iter().flatten();
+        let wanted = object.filter(|(field, _)| fields.contains(&field.as_str()));
+        wanted.map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
+    let mut changeable = only(Some(proposed), &["spec"]);
+    let metadata = only(proposed.get("metadata"), &["labels", "annotations"]);
+    changeable.insert("metadata".to_owned(), Value::Object(metadata));
+    Value::Object(changeable)
 }
 
 fn in_stored_version(proposed: Value, target: &Target) -> Result<Value, Refusal> {

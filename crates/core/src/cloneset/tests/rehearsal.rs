@@ -164,3 +164,16 @@ fn given_a_rehearsal_then_its_json_says_the_same_and_nothing_that_users_wrote() 
     assert!(!text.contains("secret"), "{text}");
     assert_eq!(serde_json::from_str::<Rehearsal>(&text).unwrap(), rehearsal);
 }
+
+#[test]
+fn given_pods_that_were_made_under_recreate_when_the_policy_changes_with_the_image_then_they_follow_in_place() {
+    let recreate = json!({ "rollingUpdate": { "podUpdatePolicy": "Recreate" } });
+    let mut world = settled(&json!({ "updateStrategy": recreate }));
+    let in_place = json!({ "rollingUpdate": { "podUpdatePolicy": "InPlaceIfPossible", "partition": 1 } });
+    let rehearsal = changed(
+        &mut world,
+        &json!({ "template": template("nginx:2"), "updateStrategy": in_place }),
+    );
+    let in_place: usize = rehearsal.waves.iter().map(|wave| wave.in_place.len()).sum();
+    assert_eq!(in_place, 2, "{rehearsal:#?}");
+}
