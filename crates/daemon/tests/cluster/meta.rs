@@ -77,6 +77,35 @@ fn given_pods_then_those_of_our_workloads_are_reported_with_both_hashes_and_othe
 }
 
 #[test]
+fn given_an_environment_without_end_then_nothing_of_it_is_read_and_it_is_asked_for_again() {
+    run_test(DEADLINE, async {
+        let node = Node::new("flood").await;
+        prints(&node, &"x".repeat(3 << 20));
+        let daemon = node.daemon(&[]).await;
+        let env = json!([{"name": "W", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['w']"}}}]);
+        node.pod(
+            "p",
+            "apps.kruise.io/v1beta1",
+            &json!([{"name": "main", "image": "i", "env": env}]),
+        )
+        .await;
+        eventually(PATIENCE, "the environment is asked for", || async {
+            (!node.runtime.calls("ExecSync").is_empty())
+                .then_some(())
+                .ok_or_else(|| NotYet::new("not yet"))
+        })
+        .await;
+        prints(&node, "1");
+        let pods: Api<Pod> = node.space.api();
+        becomes(&pods, "p", "the environment is read once it is short", |pod| {
+            env_hash(pod) == hash_of("1")
+        })
+        .await;
+        daemon.stop().await;
+    });
+}
+
+#[test]
 fn given_environment_from_metadata_then_a_change_restarts_the_container_only_during_an_update_in_place() {
     run_test(DEADLINE, async {
         let node = Node::new("env").await;
