@@ -81,7 +81,7 @@ impl Server {
         [(features::KUBERNETES, &self.version), (features::LEFT_OUT, file)]
     }
 
-    fn tell_what_was_left_out(&self) -> Result<()> {
+    fn print_left_out(&self) -> Result<()> {
         let lines = std::fs::read_to_string(self.left_out.path())?;
         for line in lines.lines().collect::<BTreeSet<_>>() {
             println!("left out on Kubernetes {}: {line}", self.version);
@@ -183,7 +183,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for failure in &totals.failures {
         println!("failed: {}\n{}", failure.name, failure.words);
     }
-    server.tell_what_was_left_out()?;
+    server.print_left_out()?;
     totals.times.write()?;
     println!("the slowest tests:");
     totals.times.slowest().for_each(|line| println!("{line}"));

@@ -120,8 +120,8 @@ impl Budgets {
         let _ = self.0.replica_sets.set(sets);
     }
 
-    /// Tells refusals there from now on.
-    pub(crate) fn tell_in(&self, audit: Audit) {
+    /// Writes refusals there from now on.
+    pub(crate) fn write_refusals_to(&self, audit: Audit) {
         self.0.refusals.write_to(audit);
     }
 

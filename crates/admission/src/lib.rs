@@ -121,7 +121,7 @@ impl Context {
 
     /// Asks these budgets, which tell what they refuse where other refusals are told.
     fn with_budgets(mut self, budgets: Budgets) -> Self {
-        budgets.tell_in(self.audit.clone());
+        budgets.write_refusals_to(self.audit.clone());
         self.budgets = Some(budgets);
         self
     }

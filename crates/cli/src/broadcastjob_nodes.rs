@@ -156,13 +156,13 @@ fn node(pod: &Value) -> &str {
 fn of_pod(pod: &Value) -> Option<String> {
     let text = |field: &str| pod["status"][field].as_str().unwrap_or_default();
     if !text("reason").is_empty() || !text("message").is_empty() {
-        return Some(said(text("reason"), text("message")));
+        return Some(with_message(text("reason"), text("message")));
     }
     let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
     let unscheduled = |condition: &&Value| condition["type"] == "PodScheduled" && condition["status"] == "False";
     let condition = conditions.iter().find(unscheduled)?;
     let text = |field: &str| condition[field].as_str().unwrap_or_default();
-    Some(said(text("reason"), text("message")))
+    Some(with_message(text("reason"), text("message")))
 }
 
 /// A container of a Pod, as its kubelet reports it.
@@ -196,14 +196,14 @@ impl<'a> Container<'a> {
             .get("terminated")
             .or_else(|| last.get("terminated"))
             .and_then(ended);
-        let told = match (ended, waits) {
+        let failure = match (ended, waits) {
             // The message repeats how long the pause is and which container.
             (Some(ended), Some((reason, _))) => format!("{ended}, {reason}"),
             (Some(ended), None) => ended,
-            (None, Some((reason, message))) => said(reason, message),
+            (None, Some((reason, message))) => with_message(reason, message),
             (None, None) => return None,
         };
-        Some(format!("{}: {told}", self.name))
+        Some(format!("{}: {failure}", self.name))
     }
 }
 
@@ -216,11 +216,11 @@ fn ended(terminated: &Value) -> Option<String> {
         reason => format!(" ({reason})"),
     };
     let ended = format!("exit code {code}{reason}");
-    Some(said(&ended, text("message")))
+    Some(with_message(&ended, text("message")))
 }
 
 /// A word and what is said about it, as far as it fits into a line.
-fn said(word: &str, message: &str) -> String {
+fn with_message(word: &str, message: &str) -> String {
     let line = message.trim().lines().next().unwrap_or_default();
     let mut short: String = line.chars().take(LONGEST).collect();
     if short.len() < line.len() {
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(job: &Value, pods: &[Value]) -> String {
+    fn text_of(job: &Value, pods: &[Value]) -> String {
         let (kind, _) = object::read(&["bcj/job".to_owned()]).unwrap();
         text(kind, job, pods)
     }
@@ -294,7 +294,7 @@ mod tests {
             pod("n10", "Failed", &failed),
         ];
         assert_eq!(
-            told(&job(&status), &pods),
+            text_of(&job(&status), &pods),
             "BroadcastJob shop/job: running, 5 nodes, 1 active, 1 succeeded, 2 failed\n\n\
              NODE   STATE       RESTARTS   POD       REASON\n\
              n10    Failed      0          job-n10   main: exit code 3: no space left\n\
@@ -303,7 +303,7 @@ mod tests {
              Nodes that have not had their Pod yet: 1.\n\
              Pods that count as failed and are not there any more: 1.\n"
         );
-        let none = told(&job(&json!({"phase": "paused", "desired": 0})), &[]);
+        let none = text_of(&job(&json!({"phase": "paused", "desired": 0})), &[]);
         assert!(none.ends_with("0 failed\n\nIt has no Pods.\n"), "{none}");
     }
 
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn given_control_characters_then_they_do_nothing() {
         let state = json!({"terminated": {"exitCode": 1, "message": "\u{1b}[2Jgone"}});
-        let all = told(&job(&json!({"failed": 1})), &[pod("n1", "Failed", &state)]);
+        let all = text_of(&job(&json!({"failed": 1})), &[pod("n1", "Failed", &state)]);
         assert!(all.contains("exit code 1: \\u001b[2Jgone"), "{all}");
     }
 }

@@ -140,16 +140,16 @@ fn annotations(value: &Value) -> Value {
         .as_object()
         .cloned()
         .unwrap_or_default();
-    let told = |(key, _): &(String, Value)| !key.starts_with("kubectl.kubernetes.io/last-applied");
-    all.into_iter().filter(told).collect::<Map<_, _>>().into()
+    let is_shown = |(key, _): &(String, Value)| !key.starts_with("kubectl.kubernetes.io/last-applied");
+    all.into_iter().filter(is_shown).collect::<Map<_, _>>().into()
 }
 
 /// The containers of its Pods, which have their own heads.
 fn containers(object: &Object) -> String {
     let specs = pod_specs(object);
-    let told = specs.iter().filter_map(|path| object.value.pointer(path));
-    let told: String = told.map(template::containers).collect();
-    let lines = told.lines().map(|line| line.strip_prefix("  ").unwrap_or(line));
+    let containers = specs.iter().filter_map(|path| object.value.pointer(path));
+    let containers: String = containers.map(template::containers).collect();
+    let lines = containers.lines().map(|line| line.strip_prefix("  ").unwrap_or(line));
     lines.map(|line| format!("{line}\n")).collect()
 }
 

@@ -130,7 +130,7 @@ async fn attach(pods: &Api<Pod>, pod: &str, container: &str, args: &Exec) -> Res
     let mut sizes = process.terminal_size().filter(|_| raw.is_some());
     let (input, output, errors) = (process.stdin(), process.stdout(), process.stderr());
     let read = tokio::spawn(terminal::read_into(input));
-    let told = tokio::spawn(terminal::tell_sizes(raw.is_some(), move |size| {
+    let sizes = tokio::spawn(terminal::send_sizes(raw.is_some(), move |size| {
         if let Some(sizes) = &mut sizes {
             // One that is not taken is followed by the next.
             drop(sizes.try_send(size));
@@ -145,7 +145,7 @@ async fn attach(pods: &Api<Pod>, pod: &str, container: &str, args: &Exec) -> Res
         None => None,
     };
     read.abort();
-    told.abort();
+    sizes.abort();
     drop(raw);
     let status = serde_json::to_value(status.context("the connection ended before the command did")?)?;
     match exit_code(&status) {

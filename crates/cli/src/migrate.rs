@@ -233,7 +233,7 @@ impl Cluster {
         }
         self.post(*kind, &object).await?;
         let (source_kind, source_name) = &pair.source;
-        tell(&format!(
+        print_line(&format!(
             "Successfully created from {source_kind}/{source_name} to {kind}/{name}"
         ));
         Ok(Completeness::All)
@@ -261,7 +261,7 @@ impl Cluster {
                     migration.from
                 );
             }
-            tell(&format!("Going on with the migration from {}", migration.from));
+            print_line(&format!("Going on with the migration from {}", migration.from));
             return Ok(Some(migration.goal(args.max_surge)));
         }
         objects::check_claims(pair.source.0, &source)?;
@@ -295,7 +295,7 @@ impl Cluster {
                 let mut object = copy(&source, *kind, name, self.version)?;
                 kruise_api::merge_patch::merge(&mut object, &mark);
                 self.post(*kind, &object).await?;
-                tell(&format!("{kind} {name} created with no Pods"));
+                print_line(&format!("{kind} {name} created with no Pods"));
             }
             Some(found) => {
                 let same = found["spec"]["selector"] == source["spec"]["selector"];
@@ -314,7 +314,7 @@ impl Cluster {
                     // What it has belongs to a time when it had Pods.
                     let template = objects::template(&source);
                     if found["spec"]["template"] != template {
-                        tell(&format!(
+                        print_line(&format!(
                             "{kind} {name} is there with no replicas: its template becomes that of {}",
                             migration.from
                         ));
@@ -369,7 +369,7 @@ impl Cluster {
                 sides.1.available,
             );
             if line != shown {
-                tell(&line);
+                print_line(&line);
                 shown = line;
             }
             match steps::next(&sides.0, &sides.1, &goal) {
@@ -396,7 +396,7 @@ impl Cluster {
             }
             sleep(EVERY).await;
         }
-        tell(&format!(
+        print_line(&format!(
             "Successfully migrated {} replicas from {} to {}",
             goal.destination - goal.before,
             objects::full_name(&pair.source),
@@ -404,7 +404,7 @@ impl Cluster {
         ));
         if goal.source == 0 {
             let (kind, name) = &pair.source;
-            tell(&format!(
+            print_line(&format!(
                 "{kind} {name} has no replicas now; when nothing is missed: kubectl delete {} {name} -n {}",
                 kind.plural(),
                 self.namespace
@@ -415,7 +415,7 @@ impl Cluster {
 }
 
 /// A line for the user, where the plugin of OpenKruise has it.
-fn tell(line: &str) {
+fn print_line(line: &str) {
     eprintln!("{}", visible(line));
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
     };
     let (client, namespace) = connect(connection).await?;
     let time = connection.request_timeout;
-    let told = async {
+    let answers = async {
         match subject {
             Subject::Budget => budget(&client, args, &namespace, name, time).await,
             Subject::Pod => pod(&client, &namespace, name).await,
@@ -54,7 +54,7 @@ pub(crate) async fn run(connection: &Connection, args: &Explain) -> Result<Optio
         summary,
         sentences,
         manager,
-    } = timeout(time * 3, told)
+    } = timeout(time * 3, answers)
         .await
         .map_err(|_| anyhow!("the API server does not answer within {time:?}"))??;
     let kind = match subject {

@@ -207,11 +207,11 @@ pub(crate) async fn promote(connection: &Connection, args: &Promote) -> Result<C
             found.errors.push(error);
         }
     }
-    Ok(told(&found))
+    Ok(completeness(&found))
 }
 
 /// Tells all errors.
-fn told(found: &Found) -> Completeness {
+fn completeness(found: &Found) -> Completeness {
     for error in &found.errors {
         complain(error);
     }
@@ -238,7 +238,7 @@ async fn history(connection: &Connection, args: &History) -> Result<Completeness
             print(&document(data, Format::from(format))?)?;
         }
     }
-    Ok(told(&found))
+    Ok(completeness(&found))
 }
 
 enum Shown {
@@ -266,7 +266,7 @@ async fn undo(connection: &Connection, args: &Undo) -> Result<Completeness> {
             found.errors.push(error);
         }
     }
-    Ok(told(&found))
+    Ok(completeness(&found))
 }
 
 async fn undone(server: &Server, object: Object, args: &Undo, change: &Change<'_>) -> Result<()> {

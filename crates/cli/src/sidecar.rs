@@ -42,7 +42,7 @@ pub(crate) async fn plan(connection: &Connection, args: &SidecarPlan) -> Result<
     };
     let (client, namespace) = connect(connection).await?;
     let time = connection.request_timeout;
-    let told = async {
+    let previews = async {
         let subjects = match (from_file, &args.pod) {
             (Some(subjects), _) => subjects,
             (None, Some(pod)) => vec![live(&client, &namespace, pod).await?],
@@ -57,14 +57,14 @@ pub(crate) async fn plan(connection: &Connection, args: &SidecarPlan) -> Result<
         }
         anyhow::Ok(all)
     };
-    let all = timeout(time, told)
+    let all = timeout(time, previews)
         .await
         .map_err(|_| anyhow!("the API server does not answer within {time:?}"))??;
     let text = match args.output {
         Output::Json => {
             let list: Vec<Value> = all
                 .iter()
-                .map(|(namespace, of, told)| json_of(namespace, of, told))
+                .map(|(namespace, of, preview)| json_of(namespace, of, preview))
                 .collect();
             match <[Value; 1]>::try_from(list) {
                 Ok([one]) => visible_lines(&format!("{one:#}\n")),
@@ -74,7 +74,7 @@ pub(crate) async fn plan(connection: &Connection, args: &SidecarPlan) -> Result<
         Output::Text => {
             let texts: Vec<String> = all
                 .iter()
-                .map(|(namespace, of, told)| text_of(namespace, of, told))
+                .map(|(namespace, of, preview)| text_of(namespace, of, preview))
                 .collect();
             texts.join("\n")
         }
@@ -86,7 +86,7 @@ pub(crate) async fn plan(connection: &Connection, args: &SidecarPlan) -> Result<
             io::ErrorKind::BrokenPipe => Ok(()),
             _ => Err(error),
         })?;
-    let all_pass = all.iter().all(|(_, _, told)| told.outcome.is_ok());
+    let all_pass = all.iter().all(|(_, _, preview)| preview.outcome.is_ok());
     Ok(if all_pass {
         Completeness::All
     } else {
@@ -172,15 +172,15 @@ fn typed<K: DeserializeOwned>(object: &impl serde::Serialize) -> Option<K> {
     from_value(&serde_json::to_value(object).ok()?).ok()
 }
 
-fn text_of(namespace: &str, of: &Subject, told: &Preview) -> String {
+fn text_of(namespace: &str, of: &Subject, preview: &Preview) -> String {
     let mut text = format!(
         "{} in namespace {}: {} of {} SidecarSets apply\n",
         visible(&of.name),
         visible(namespace),
-        told.applied.len(),
-        told.applied.len() + told.passed_over.len()
+        preview.applied.len(),
+        preview.applied.len() + preview.passed_over.len()
     );
-    if let Some(reason) = told.not_asked {
+    if let Some(reason) = preview.not_asked {
         text.push_str(&format!("  {reason}\n"));
     }
     if of.is_live {
@@ -191,7 +191,7 @@ fn text_of(namespace: &str, of: &Subject, told: &Preview) -> String {
             visible(list)
         ));
     }
-    for brought in &told.applied {
+    for brought in &preview.applied {
         text.push_str(&format!(
             "\n{}, {}\n",
             visible(&brought.set),
@@ -203,13 +203,13 @@ fn text_of(namespace: &str, of: &Subject, told: &Preview) -> String {
             }
         }
     }
-    if !told.passed_over.is_empty() {
+    if !preview.passed_over.is_empty() {
         text.push_str("\nNot injected:\n");
-        for (set, reason) in &told.passed_over {
+        for (set, reason) in &preview.passed_over {
             text.push_str(&format!("  - {}: {}\n", visible(set), visible(&reason.to_string())));
         }
     }
-    match &told.outcome {
+    match &preview.outcome {
         Err(error) => text.push_str(&format!(
             "\nThe Pod would be refused: {}\n",
             visible(&error.to_string())
@@ -240,8 +240,8 @@ fn lists(brought: &Brought) -> [(&'static str, &[String]); 7] {
     ]
 }
 
-fn json_of(namespace: &str, of: &Subject, told: &Preview) -> Value {
-    let applied = told.applied.iter().map(|brought| {
+fn json_of(namespace: &str, of: &Subject, preview: &Preview) -> Value {
+    let applied = preview.applied.iter().map(|brought| {
         json!({
             "sidecarSet": brought.set, "source": brought.source.to_string(),
             "initContainers": brought.init_containers, "containers": brought.containers, "replaced": brought.replaced,
@@ -249,12 +249,12 @@ fn json_of(namespace: &str, of: &Subject, told: &Preview) -> Value {
             "volumes": brought.volumes, "imagePullSecrets": brought.pull_secrets, "annotations": brought.annotations,
         })
     });
-    let passed_over = told.passed_over.iter();
+    let passed_over = preview.passed_over.iter();
     let passed_over = passed_over.map(|(set, reason)| json!({"sidecarSet": set, "reason": reason.to_string()}));
     json!({
-        "of": of.name, "namespace": namespace, "notAsked": told.not_asked,
+        "of": of.name, "namespace": namespace, "notAsked": preview.not_asked,
         "applied": applied.collect::<Vec<_>>(), "notApplied": passed_over.collect::<Vec<_>>(),
-        "refused": told.outcome.as_ref().err().map(ToString::to_string), "pod": told.outcome.as_ref().ok(),
+        "refused": preview.outcome.as_ref().err().map(ToString::to_string), "pod": preview.outcome.as_ref().ok(),
     })
 }
 

@@ -89,7 +89,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     match due {
         Due::TooMany => {
             plan.because(why::Jobs::MissedTooMany);
-            tell_missed(observed, &mut plan);
+            record_missed(observed, &mut plan);
             return plan;
         }
         Due::No => {}
@@ -144,7 +144,7 @@ fn wait_for(next: Option<Timestamp>, now: Timestamp, plan: &mut Plan) {
 }
 
 /// Nothing wakes the object again until it changes, so that this is told once.
-fn tell_missed(observed: &Observed, plan: &mut Plan) {
+fn record_missed(observed: &Observed, plan: &mut Plan) {
     let name = observed.cron.metadata.name.as_deref().unwrap_or_default();
     let message = format!(
         "{name} missed more than {} start times, so none is started; set or lower spec.startingDeadlineSeconds, or check the clocks",

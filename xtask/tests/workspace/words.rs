@@ -62,6 +62,7 @@ const REPLACED: &[(&str, &str)] = &[
 const REPLACED_IN_SERVERS: &[(&str, &str)] = &[
     ("hears", "push or on_event"),
     ("said", "text, value or what it is"),
+    ("tell", "record, report or what it does"),
     ("told", "event, text, reported or what it is"),
 ];
 

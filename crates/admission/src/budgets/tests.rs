@@ -249,7 +249,7 @@ async fn given_a_controller_that_asks_again_and_again_then_each_refusal_counts_a
     let budgets = budgets(&server, None);
     let counter = || IntCounterVec::new(Opts::new("a", "b"), &["kind_namespace_name", "username"]).unwrap();
     let (refused, folder) = (counter(), tempfile::tempdir().unwrap());
-    budgets.tell_in(Audit {
+    budgets.write_refusals_to(Audit {
         log: Some(Arc::new(AuditLog::open(folder.path()).unwrap())),
         workloads: counter(),
         namespaces: counter(),

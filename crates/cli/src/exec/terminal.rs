@@ -58,14 +58,14 @@ fn size_in(text: &str) -> Option<TerminalSize> {
 }
 
 /// Tells how large the terminal is, now and whenever that changes.
-pub(super) async fn tell_sizes(is_terminal: bool, mut tell: impl FnMut(TerminalSize)) {
+pub(super) async fn send_sizes(is_terminal: bool, mut send: impl FnMut(TerminalSize)) {
     if !is_terminal {
         return;
     }
     let mut changed = Changes::new();
     loop {
         if let Some(size) = stty(&["size"]).as_deref().and_then(size_in) {
-            tell(size);
+            send(size);
         }
         changed.next().await;
     }

@@ -20,7 +20,7 @@ pub(super) fn resourcedistribution(distribution: &Value) -> Vec<String> {
         .into_iter()
         .flatten()
         .filter(|condition| condition["status"] == "True");
-    let told = holding.map(|condition| {
+    let sentences = holding.map(|condition| {
         let namespaces = condition["failedNamespaces"].as_array().into_iter().flatten();
         let namespaces: Vec<&str> = namespaces.filter_map(Value::as_str).collect();
         format!(
@@ -29,7 +29,7 @@ pub(super) fn resourcedistribution(distribution: &Value) -> Vec<String> {
             namespaces.join(", ")
         )
     });
-    told.collect()
+    sentences.collect()
 }
 
 pub(super) fn persistentpodstate_summary(state: &Value) -> String {

@@ -291,11 +291,11 @@ fn promote_subsets(object: &Object, step: &Step) -> Promotion {
             done: String::new(),
         };
     }
-    let told = |partitions: &Map<String, Value>| {
+    let text = |partitions: &Map<String, Value>| {
         let one = |(name, count): (&String, &Value)| format!("{name}={count}");
         partitions.iter().map(one).collect::<Vec<_>>().join(",")
     };
-    let done = format!("promoted (partitions {} -> {})", told(&partitions), told(&after));
+    let done = format!("promoted (partitions {} -> {})", text(&partitions), text(&after));
     let mut whole = object.value.clone();
     set(&mut whole, &path, after.into());
     Promotion {

@@ -40,11 +40,11 @@ impl<'a> Progress<'a> {
             old,
             new,
         };
-        progress.tell_refusals();
+        progress.record_refusals();
         progress
     }
 
-    fn tell_refusals(&mut self) {
+    fn record_refusals(&mut self) {
         let conditions = &mut self.new.conditions;
         let Some(failure) = self.observed.last.first(Phase::Scale) else {
             conditions.retain(|known| known.type_ != condition::FAILED_CREATE);

@@ -38,7 +38,7 @@ impl<'a> Progress<'a> {
         let mut new = observed.job.status.clone().unwrap_or_default();
         new.start_time.get_or_insert_with(|| to_second(now));
         let mut progress = Self { observed, now, new };
-        progress.tell(condition::INITIALIZED, condition::INITIALIZED, "");
+        progress.set_condition(condition::INITIALIZED, condition::INITIALIZED, "");
         progress
     }
 
@@ -47,7 +47,7 @@ impl<'a> Progress<'a> {
         let new = &mut self.new;
         (new.matched, new.running, new.succeeded, new.waiting, new.failed) = (0, 0, 0, 0, 0);
         new.phase = EphemeralJobPhase::Error;
-        self.tell(condition::ERROR, condition::ERROR, message);
+        self.set_condition(condition::ERROR, condition::ERROR, message);
     }
 
     /// Takes the counts, and says where the job stands by them.
@@ -59,10 +59,10 @@ impl<'a> Progress<'a> {
         new.waiting = counts.waiting;
         new.failed = counts.failed();
         self.new.phase = self.phase(counts);
-        self.tell_refusals(counts);
+        self.record_refusals(counts);
         if counts.failed() > 0 {
             let message = format!("containers failed in {} pods", counts.failed());
-            self.tell(condition::FAILED, condition::CREATE_FAILED, &message);
+            self.set_condition(condition::FAILED, condition::CREATE_FAILED, &message);
         }
         if self.observed.job.spec.paused {
             self.new.phase = EphemeralJobPhase::Paused;
@@ -72,12 +72,12 @@ impl<'a> Progress<'a> {
             let text = |field: &Option<String>| field.clone().unwrap_or_default();
             let (namespace, name) = (text(&meta.namespace), text(&meta.name));
             let message = format!("Job {namespace}/{name} was active longer than specified deadline");
-            self.tell(condition::FAILED, condition::DEADLINE_EXCEEDED, &message);
+            self.set_condition(condition::FAILED, condition::DEADLINE_EXCEEDED, &message);
         }
     }
 
     /// A Pod that refused the containers is left alone for longer and longer, and is not tried in every round.
-    fn tell_refusals(&mut self, counts: &Counts<'_>) {
+    fn record_refusals(&mut self, counts: &Counts<'_>) {
         let last = &self.observed.last;
         let mut candidates = counts.candidates.iter();
         if !candidates.any(|pod| last.back_offs.contains_key(&Target::of(*pod))) {
@@ -85,19 +85,19 @@ impl<'a> Progress<'a> {
             conditions.retain(|known| known.type_ != condition::FAILED_CREATE);
         } else if let Some(failure) = last.first(Phase::Scale) {
             let message = failure.message.clone();
-            self.tell(condition::FAILED_CREATE, condition::FAILED_CREATE, &message);
+            self.set_condition(condition::FAILED_CREATE, condition::FAILED_CREATE, &message);
         }
     }
 
     fn phase(&mut self, counts: &Counts<'_>) -> EphemeralJobPhase {
         let all = self.observed.job.spec.replicas.unwrap_or(counts.matched);
         if counts.matched == 0 {
-            self.tell(condition::MATCHED_EMPTY, condition::MATCH_EMPTY, "job match no pods");
+            self.set_condition(condition::MATCHED_EMPTY, condition::MATCH_EMPTY, "job match no pods");
             EphemeralJobPhase::Waiting
         } else if counts.succeeded == all {
             self.end(EphemeralJobPhase::Succeeded);
             let message = format!("containers succeeded in {} pods", counts.succeeded);
-            self.tell(condition::SUCCEEDED, condition::SUCCEEDED, &message);
+            self.set_condition(condition::SUCCEEDED, condition::SUCCEEDED, &message);
             EphemeralJobPhase::Succeeded
         } else if counts.running > 0 {
             EphemeralJobPhase::Running
@@ -129,7 +129,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Says something, unless it was said before.
-    fn tell(&mut self, type_: &str, reason: &str, message: &str) {
+    fn set_condition(&mut self, type_: &str, reason: &str, message: &str) {
         let conditions = &mut self.new.conditions;
         match conditions.iter_mut().find(|known| known.type_ == type_) {
             Some(known) if known.reason == reason && known.message == message => {}

@@ -53,12 +53,12 @@ pub fn validate(new: &Submitted, old: Option<&Submitted>, found: &Lookups) -> Fi
             errors.push(FieldError::duplicate(&at.child("name"), name));
         }
     }
-    tell_api_server(found, &mut errors);
+    add_template_errors(found, &mut errors);
     errors
 }
 
 /// Adds what the API server said of the stand-in, but for what was said already.
-fn tell_api_server(found: &Lookups, errors: &mut FieldErrors) {
+fn add_template_errors(found: &Lookups, errors: &mut FieldErrors) {
     let known: BTreeSet<String> = errors.0.iter().map(|error| error.path.clone()).collect();
     for error in &found.template {
         let Some(rest) = error.path.strip_prefix(STAND_IN) else {

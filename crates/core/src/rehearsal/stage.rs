@@ -114,14 +114,14 @@ impl<R: Rehearsed> Stage<R> {
                 let made = self.new_object(body.json());
                 let is_known = self.observed.put(resource.kind, &made);
                 if is_known {
-                    tell(also, "create", resource.kind);
+                    count(also, "create", resource.kind);
                 }
                 is_known
             }
             (resource, Action::Delete { .. }) => {
                 let is_known = self.observed.remove(resource.kind, &object.name);
                 if is_known {
-                    tell(also, "delete", resource.kind);
+                    count(also, "delete", resource.kind);
                 }
                 is_known
             }
@@ -272,7 +272,7 @@ impl<R: Rehearsed> Stage<R> {
     }
 }
 
-fn tell(also: &mut Vec<Also>, verb: &str, kind: &str) {
+fn count(also: &mut Vec<Also>, verb: &str, kind: &str) {
     match also.iter_mut().find(|known| known.verb == verb && known.kind == kind) {
         Some(known) => known.count += 1,
         None => also.push(Also {

@@ -59,7 +59,7 @@ pub(super) fn scale<'r>(
 ) -> Scaled<'r> {
     let mut scaled = Scaled::default();
     cancel_preparing_delete(snapshot, recreates, &mut scaled, plan);
-    tell_names(snapshot, &mut scaled, plan);
+    label_names(snapshot, &mut scaled, plan);
     fix_claims(snapshot, plan);
     scaled.waits_for = Walk::of(snapshot).walk(&mut scaled, plan);
     scaled.is_over = scaled.waits_for.is_some() || condemned(snapshot, &mut scaled, plan);
@@ -86,8 +86,8 @@ fn cancel_preparing_delete<'r>(
     plan.push(step);
 }
 
-/// Pods that do not tell their name, as Services and users look for it.
-fn tell_names<'r>(snapshot: &'r Snapshot<'_>, scaled: &mut Scaled<'r>, plan: &mut Plan) {
+/// Pods without the label that has their name get it: Services and users look for it.
+fn label_names<'r>(snapshot: &'r Snapshot<'_>, scaled: &mut Scaled<'r>, plan: &mut Plan) {
     let set = &snapshot.owner.name;
     let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::Skip);
     let key = label::STATEFUL_SET_POD_NAME;
