@@ -123,6 +123,7 @@ fn contenders(args: &Args, progress: &Progress) -> Result<Vec<Contender>> {
     }
     let beside_bare = [
         Scenario::Cloneset,
+        Scenario::Jobs,
         Scenario::Statefulset,
         Scenario::Daemonset,
         Scenario::Sidecarset,

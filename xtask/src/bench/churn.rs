@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant as TokioInstant, sleep, sleep_until};
 
 use super::arena::{Arena, Contender, Spent};
@@ -63,21 +63,37 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
 
 /// Changes the status of one Pod after the other, at a steady rate; returns how often.
 pub(super) async fn change(workload: &Workload, time: Duration) -> Result<usize> {
+    change_to(workload, time, |number| {
+        let message = number.to_string();
+        (number, json!({"type": "Measured", "status": "True", "message": message}))
+    })
+    .await
+}
+
+/// The same, with the Pod and the condition of each change.
+pub(super) async fn change_to(
+    workload: &Workload,
+    time: Duration,
+    nth: impl Fn(usize) -> (usize, Value) + Sync,
+) -> Result<usize> {
     let pods = workload.pods.list_metadata(&ListParams::default()).await?;
     let names: Vec<String> = pods.items.iter().map(ResourceExt::name_any).collect();
     let count = usize::try_from(time.as_secs())? * usize::try_from(RATE)?;
     let begin = Instant::now();
-    stream::iter(names.iter().cycle().take(count).enumerate())
+    stream::iter(0..count)
         .map(anyhow::Ok)
-        .try_for_each_concurrent(16, |(number, name)| async move {
-            let due = begin + Duration::from_secs(1) / RATE * u32::try_from(number)?;
-            sleep_until(TokioInstant::from_std(due)).await;
-            let patch = json!({"status": {"conditions": [{
-                "type": "Measured", "status": "True", "message": number.to_string(), "lastTransitionTime": Timestamp::now().to_string(),
-            }]}});
-            let patch = Patch::Strategic(patch);
-            workload.pods.patch_status(name, &PatchParams::default(), &patch).await?;
-            Ok(())
+        .try_for_each_concurrent(16, |number| {
+            let (pod, mut condition) = nth(number);
+            let name = names.get(pod % names.len().max(1));
+            async move {
+                let due = begin + Duration::from_secs(1) / RATE * u32::try_from(number)?;
+                sleep_until(TokioInstant::from_std(due)).await;
+                condition["lastTransitionTime"] = json!(Timestamp::now().to_string());
+                let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+                let name = name.context("there are no Pods")?;
+                workload.pods.patch_status(name, &PatchParams::default(), &patch).await?;
+                Ok(())
+            }
         })
         .await?;
     Ok(count)

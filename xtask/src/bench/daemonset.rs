@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Node;
 use kruise_testkit::sim::{SimOptions, SimulatedNodes};
@@ -20,12 +20,17 @@ use super::workload::{ALL_IN_PLACE, Kind, Workload, image};
 use super::{Size, as_number};
 
 const NAMESPACE: &str = "daemonset";
+/// New nodes have their NodeImages before anything is measured.
+const SOON: &str = "--nodeimage-creation-delay=1s";
 /// How often a node says that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 32;
+/// How long it is waited for the manager to know all nodes, and how often it is looked.
+const PATIENCE: Duration = Duration::from_mins(5);
+const LOOK: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapter: &mut Chapter) -> Result<()> {
-    let manager = arena.manager(contender)?;
+    let manager = arena.manager_with(contender, &[SOON])?;
     let work = async {
         arena.namespace(NAMESPACE).await?;
         let nodes = many(arena, "few", size.workload_pods).await?;
@@ -63,8 +68,9 @@ async fn rollout(
         bare.delete().await?;
         return Ok(());
     }
-    let workload = Workload::of(Kind::Daemon, &arena.client, NAMESPACE, 1).await?;
     // New nodes bring other writes, which have nothing to do with the set.
+    quiet(manager).await?;
+    let workload = Workload::of(Kind::Daemon, &arena.client, NAMESPACE, 1).await?;
     let writes = || {
         manager
             .metrics()
@@ -101,6 +107,7 @@ async fn heartbeats(
     sleep(size.settle).await;
     let memory = manager.memory()?;
     let nodes = many(arena, "many", size.beating_nodes).await?;
+    quiet(manager).await?;
     sleep(size.settle).await;
     let mut note = |what: &str, value: f64, unit: &str, goal: f64| {
         let measure = format!("{} nodes: {what}", size.beating_nodes);
@@ -122,6 +129,20 @@ async fn heartbeats(
 }
 
 /// Every node writes its status every ten seconds, for ever, spread over that time.
+/// Waits until all new nodes have their NodeImages: then only the lease is written.
+async fn quiet(manager: &Manager) -> Result<()> {
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        let before = Spent::so_far(manager)?;
+        sleep(LOOK).await;
+        // The lease alone takes one every two seconds.
+        if Spent::since(manager, before)?.writes() < LOOK.as_secs_f64() {
+            return Ok(());
+        }
+    }
+    bail!("the manager still writes after {PATIENCE:?}")
+}
+
 async fn beat(arena: &Arena, names: Vec<String>) -> Result<()> {
     let nodes: Api<Node> = Api::all(arena.client.clone());
     let mut ticks = interval(Duration::from_secs(1));

@@ -2,6 +2,8 @@
 //!
 //! Half of the readers see the list of all workloads, the others each the page of one of them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -17,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::arena::{Arena, Contender, Spent};
-use super::churn::change;
+use super::churn::change_to;
 use super::platform::MEGABYTE;
 use super::score::{Chapter, Goal, Subject};
 use super::workload::Workload;
@@ -52,16 +54,16 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
         };
         let time = size.churn / 5;
         // The first round is for what every round leaves behind.
-        change(&workload, time).await?;
+        flip(&workload, time).await?;
         let share = async || {
             let before = Spent::so_far(&manager)?;
-            change(&workload, time).await?;
+            flip(&workload, time).await?;
             anyhow::Ok(Spent::since(&manager, before)?.cpu() / time.as_secs_f64() * 100.0)
         };
         let alone = share().await?;
         let memory = manager.memory()?;
         let token = token(arena).await?;
-        let mut readers = JoinSet::new();
+        let (mut readers, read) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
         for number in 0..READERS {
             let path = if number % 2 == 0 {
                 "/api/tables/workloads".to_owned()
@@ -72,9 +74,18 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
                 )
             };
             let mut reader = Reader::open(page, &path, &token).await?;
-            readers.spawn(async move { reader.read_on().await });
+            let read = read.clone();
+            readers.spawn(async move { reader.read_on(&read).await });
         }
+        let before = read.load(Ordering::Relaxed);
         let watched = share().await?;
+        let read = as_number(read.load(Ordering::Relaxed) - before);
+        note(
+            "read by 50 readers",
+            read / MEGABYTE / time.as_secs_f64(),
+            "MB/s",
+            None,
+        );
         note("CPU, nobody looks", alone, "% of a core", None);
         note(
             "CPU, 50 readers: more",
@@ -112,6 +123,15 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
         nodes.stop().await
     };
     arena.guard(&manager, work).await
+}
+
+/// Pods become not ready and ready again, one after the other, which is seen on both pages.
+async fn flip(workload: &Workload, time: Duration) -> Result<usize> {
+    change_to(workload, time, |number| {
+        let status = if number.is_multiple_of(2) { "False" } else { "True" };
+        (number / 2, json!({"type": "Ready", "status": status}))
+    })
+    .await
 }
 
 /// A token of somebody who may see all.
@@ -164,15 +184,14 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Reads until the page ends; returns how much it was.
-    async fn read_on(&mut self) -> Result<usize> {
-        let mut all = 0;
+    /// Reads until the page ends, and counts how much it is.
+    async fn read_on(&mut self, read: &AtomicUsize) -> Result<()> {
         loop {
             let length = self.stream.read(&mut self.buffer).await?;
             if length == 0 {
-                return Ok(all);
+                return Ok(());
             }
-            all += length;
+            read.fetch_add(length, Ordering::Relaxed);
         }
     }
 }

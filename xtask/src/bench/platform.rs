@@ -142,7 +142,7 @@ fn start_idle_admission(program: &Path, kubeconfig: &Path, report: &mut Chapter,
         wait(time);
         Ok((manager.writes()? - before.0, manager.cpu()?.saturating_sub(before.1)))
     })?;
-    report.at_most("idle: resident", manager.memory()? / MEGABYTE, "MB", 20.0);
+    report.at_most("idle: resident", manager.memory()? / MEGABYTE, "MB", 24.0);
     report.at_most(
         "idle: CPU",
         cpu.as_secs_f64() / time.as_secs_f64() * 100.0,

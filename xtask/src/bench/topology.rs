@@ -23,6 +23,7 @@ use super::score::{Chapter, Goal, Subject};
 use super::workload::{image, pod_spec, until};
 use super::{Size, as_number, bare, kind};
 
+const GATES: &str = "--feature-gates=ResourceDistributionGate=true";
 const PATIENCE: Duration = Duration::from_mins(15);
 /// Writes under way at the same time, as those of the bare client for Pods.
 const AT_ONCE: usize = 64;
@@ -33,7 +34,7 @@ const SECRET: usize = 100 << 10;
 const LABEL: &str = "bench.kruise.io/gets";
 
 pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapter: &mut Chapter) -> Result<()> {
-    let manager = arena.manager(contender)?;
+    let manager = arena.manager_with(contender, &[GATES])?;
     let work = async {
         let mut figures = Figures {
             subject: contender.subject,
