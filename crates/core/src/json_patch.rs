@@ -103,7 +103,12 @@ fn compare_lists(before: &[Value], after: &mut [Value], path: &mut String, opera
 fn put_in(old: &[Value], new: &[Value]) -> Option<BTreeSet<usize>> {
     let mut rest = old.iter().peekable();
     let is_added = |(_, value): &(usize, &Value)| rest.next_if(|old| old == value).is_none();
-    let added = new.iter().enumerate().filter(is_added).map(|(place, _)| place).collect();
+    let added = new
+        .iter()
+        .enumerate()
+        .filter(is_added)
+        .map(|(place, _)| place)
+        .collect();
     rest.next().is_none().then_some(added)
 }
 

@@ -65,7 +65,10 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
 pub(super) async fn change(workload: &Workload, time: Duration) -> Result<usize> {
     change_to(workload, time, |number| {
         let message = number.to_string();
-        (number, json!({"type": "Measured", "status": "True", "message": message}))
+        (
+            number,
+            json!({"type": "Measured", "status": "True", "message": message}),
+        )
     })
     .await
 }
@@ -91,7 +94,10 @@ pub(super) async fn change_to(
                 condition["lastTransitionTime"] = json!(Timestamp::now().to_string());
                 let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
                 let name = name.context("there are no Pods")?;
-                workload.pods.patch_status(name, &PatchParams::default(), &patch).await?;
+                workload
+                    .pods
+                    .patch_status(name, &PatchParams::default(), &patch)
+                    .await?;
                 Ok(())
             }
         })

@@ -80,12 +80,7 @@ pub(super) async fn run(arena: &Arena, contender: &Contender, size: &Size, chapt
         let before = read.load(Ordering::Relaxed);
         let watched = share().await?;
         let read = as_number(read.load(Ordering::Relaxed) - before);
-        note(
-            "read by 50 readers",
-            read / MEGABYTE / time.as_secs_f64(),
-            "MB/s",
-            None,
-        );
+        note("read by 50 readers", read / MEGABYTE / time.as_secs_f64(), "MB/s", None);
         note("CPU, nobody looks", alone, "% of a core", None);
         note(
             "CPU, 50 readers: more",

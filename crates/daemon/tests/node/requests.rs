@@ -282,7 +282,10 @@ fn given_a_pod_of_a_cloneset_then_it_is_out_of_service_before_its_container_ends
         let since = conditions[0].last_transition_time.clone().unwrap().0;
         all_succeeded(&completed(&api, "r").await, 1);
         // The gate may open before kubelet has written that the container is another one.
-        let after = becomes(&pods, &name, "the Pod is ready again", |pod| is_ready(pod) && restarts(pod) == 1).await;
+        let after = becomes(&pods, &name, "the Pod is ready again", |pod| {
+            is_ready(pod) && restarts(pod) == 1
+        })
+        .await;
         let ended = of(&after, "main").last_state.clone().unwrap().terminated.unwrap();
         let waited = ended.finished_at.unwrap().0.duration_since(since);
         // Both times are in whole seconds.

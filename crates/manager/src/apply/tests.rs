@@ -13,7 +13,8 @@ use crate::platform::fixture::{platform, unanswered};
 
 fn pod(version: u64) -> Pod {
     let version = version.to_string();
-    let seen = json!({ "metadata": { "name": "web-b", "namespace": "shop", "uid": "uid-b", "resourceVersion": version } });
+    let seen =
+        json!({ "metadata": { "name": "web-b", "namespace": "shop", "uid": "uid-b", "resourceVersion": version } });
     serde_json::from_str(&seen.to_string()).expect("a Pod")
 }
 
@@ -52,7 +53,10 @@ async fn given_a_later_version_in_the_cache_then_the_conflict_is_known_without_a
 #[tokio::test]
 async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_for() {
     let target = |name: &str| Target::new(Pod::RESOURCE, "shop", name);
-    let create = Action::create(target("web-a"), json!({ "kind": "Pod", "metadata": { "name": "web-a" } }));
+    let create = Action::create(
+        target("web-a"),
+        json!({ "kind": "Pod", "metadata": { "name": "web-a" } }),
+    );
     let delete = Action::delete(target("web-b"), Preconditions::uid("uid-b"));
     let (_silent, client) = unanswered().await;
     let mut platform = platform(client, &[]);
