@@ -4,6 +4,7 @@
 
 use crate::Verdict;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use kruise_core::json_patch::Operation;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -125,7 +126,7 @@ struct Response<'a> {
     uid: &'a str,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<String>,
+    patch: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
     status: Status<'a>,
@@ -142,11 +143,21 @@ struct Status<'a> {
     reason: &'a str,
 }
 
+/// A patch as the text that an answer has; nothing in it has to be escaped.
+fn in_base64(patch: &[Operation]) -> Result<Box<RawValue>, serde_json::Error> {
+    let patch = serde_json::to_vec(patch)?;
+    let mut text = String::with_capacity(patch.len().div_ceil(3) * 4 + 2);
+    text.push('"');
+    BASE64.encode_string(patch, &mut text);
+    text.push('"');
+    RawValue::from_string(text)
+}
+
 /// The body of the answer.
 pub(crate) fn answer(api_version: &'static str, uid: &str, verdict: &Verdict) -> Result<Vec<u8>, serde_json::Error> {
     let patch = match verdict.patch.as_slice() {
         [] => None,
-        patch => Some(BASE64.encode(serde_json::to_vec(patch)?)),
+        patch => Some(in_base64(patch)?),
     };
     serde_json::to_vec(&Answer {
         kind: "AdmissionReview",
