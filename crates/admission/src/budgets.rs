@@ -1,15 +1,18 @@
 //! Asking PodUnavailableBudgets: by the Pod webhook on every replica, and by controllers before they write. The rules are those of
 //! [`kruise_core::podunavailablebudget::ledger`]; this reads and writes.
 //!
-//! - The newest copy of a budget counts: what this process read or wrote last, or the cache. Questions about one budget are answered one after the other.
+//! - The newest copy of a budget counts: what this process read or wrote last, or the cache. Questions about one budget are answered one after the other. While one is
+//!   answered others come in; the next answer is that of all who wait, with one write ([`batch`]).
 //! - A copy may be old. Nobody is refused, and nobody is let go without a place, for what only a copy says: the API server is asked before. Those who ask while it
 //!   is read share the next answer. A place is written with the version of the budget that was looked at, so an old copy cannot give away a place twice; after a
 //!   conflict everything is read and decided again.
 //! - Four conflicts in a row, or any other failure to write the place down, are a refusal. A budget that is gone protects nothing.
 
+mod batch;
 mod refusals;
 
 use crate::audit::Audit;
+use batch::{Batch, Line, Question, Tried, Waiting};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kruise_api::{
@@ -21,7 +24,7 @@ use kruise_api::{
     resource::Preconditions,
 };
 use kruise_core::podunavailablebudget::{
-    ledger::{self, Answer, Asked, Operation, Place},
+    ledger::{self, Operation},
     related,
 };
 use kruise_core::shared::workload::WorkloadRef;
@@ -33,13 +36,14 @@ use kruise_runtime::{
 };
 use kube::{Api, Client};
 use refusals::{Asker, Refusals};
+use serde_json::Value;
 use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::{sync::Mutex as Turns, time::timeout};
+use tokio::{sync::oneshot::error::TryRecvError, time::timeout};
 
 /// How long one object may take to be read.
 const DEADLINE: Duration = Duration::from_secs(3);
@@ -72,7 +76,7 @@ struct Inner {
 }
 
 /// What is known of each budget, by namespace and name.
-type Slots = HashMap<(String, String), Arc<Turns<Slot>>>;
+type Slots = HashMap<(String, String), Arc<Line<Slot>>>;
 
 /// What this process knows of a budget besides the cache.
 #[derive(Default)]
@@ -212,73 +216,95 @@ impl Budgets {
         is_again: bool,
     ) -> Result<Tried, Error> {
         let namespace = &*pod.metadata.namespace;
-        let asked = Instant::now();
-        let slot = self.slot(namespace, name);
-        // Held while the budget is read and written: of those who ask about one budget each has to see what the one before wrote.
-        let mut slot = slot.lock().await;
-        let known = self.newest(&slot, namespace, name);
         // An answer to a question that was sent after this one came in is as good as one of its own.
         let fresh = match asker {
             Asker::User { .. } => Duration::ZERO,
             Asker::Controller => FRESH,
         };
-        let mut is_live = known.is_some() && slot.since.is_some_and(|since| since + fresh >= asked);
-        let mut known = known.filter(|_| is_live || !is_again);
+        let question = Question {
+            pod: Arc::new(pod.clone()),
+            operation,
+            asked: Instant::now(),
+            fresh,
+            is_again,
+            is_dry_run: matches!(asker, Asker::User { dry_run: true, .. }),
+        };
+        let line = self.line(namespace, name);
         loop {
-            let budget = if let Some(budget) = known.take() {
-                budget
-            } else if let Some(budget) = self.read(namespace, name, &mut slot).await? {
-                is_live = true;
-                budget
-            } else {
-                return Ok(Tried::Granted(Grant::Yes));
-            };
-            let question = Asked {
-                operation,
-                now: Timestamp::now(),
-                gates: self.0.gates,
-            };
-            match ledger::answer(&budget, pod, &question) {
-                Answer::Free(_) | Answer::Refused(_) if !is_live => {}
-                Answer::Free(_) => return Ok(Tried::Granted(Grant::Yes)),
-                Answer::Granted => return Ok(Tried::Granted(Grant::Again)),
-                Answer::Refused(reason) => return Ok(Tried::Granted(Grant::No(reason))),
-                Answer::Take(_) if matches!(asker, Asker::User { dry_run: true, .. }) => {
-                    return Ok(Tried::Granted(Grant::Yes));
-                }
-                Answer::Take(place) => return Ok(self.write(&budget, &place, &mut slot).await),
+            let mut answered = line.join(question.clone());
+            // Held while the budget is read and written: of those who ask about one budget each has to see what the one before wrote.
+            let mut slot = line.turn.lock().await;
+            match answered.try_recv() {
+                Ok(answer) => return answer,
+                Err(TryRecvError::Empty) => {}
+                // Whoever was to answer has gone away in the middle of it.
+                Err(TryRecvError::Closed) => continue,
+            }
+            self.answer_all(line.take(), namespace, name, &mut slot).await;
+            if let Ok(answer) = answered.try_recv() {
+                return answer;
             }
         }
     }
 
-    async fn write(&self, budget: &PodUnavailableBudget, place: &Place, slot: &mut Slot) -> Tried {
-        let (namespace, name) = (&budget.metadata.namespace, &budget.metadata.name);
-        let (Some(namespace), Some(name)) = (namespace.as_deref(), name.as_deref()) else {
-            return Tried::Granted(Grant::No("the budget has no name".to_owned()));
+    /// Answers all who wait, from one copy of the budget and with one write.
+    async fn answer_all(&self, waiting: Vec<Waiting>, namespace: &str, name: &str, slot: &mut Slot) {
+        let since = slot.since;
+        let is_live = |question: &Question| since.is_some_and(|since| since + question.fresh >= question.asked);
+        let is_enough = |question: &Question| !question.is_again || is_live(question);
+        let known = self.newest(slot, namespace, name);
+        let mut known = known.filter(|_| waiting.iter().all(|waiting| is_enough(&waiting.question)));
+        let (batch, budget) = loop {
+            let (budget, is_read) = if let Some(budget) = known.take() {
+                (budget, false)
+            } else {
+                match self.read(namespace, name, slot).await {
+                    Ok(Some(budget)) => (budget, true),
+                    Ok(None) => return waiting.into_iter().for_each(|waiting| waiting.answer(Grant::Yes)),
+                    Err(error) => return waiting.into_iter().for_each(|waiting| waiting.fail(&error)),
+                }
+            };
+            let batch = Batch::of(&budget, &waiting, Timestamp::now(), self.0.gates);
+            if is_read || !batch.doubtful(&waiting).any(|question| !is_live(question)) {
+                break (batch, budget);
+            }
         };
+        let written = match batch.patch() {
+            Some(patch) => self.write(&budget, patch, batch.budget(), slot).await,
+            None => Ok(()),
+        };
+        batch.answer(waiting, written.as_ref().err());
+    }
+
+    /// Writes down the places of a batch; a budget that is gone protects nothing.
+    async fn write(
+        &self,
+        budget: &PodUnavailableBudget,
+        patch: Value,
+        after: &PodUnavailableBudget,
+        slot: &mut Slot,
+    ) -> Result<(), Error> {
+        let (namespace, name) = (budget.namespace(), budget.name());
         let target = Target::new(PodUnavailableBudget::RESOURCE, namespace, name).status();
         let same = Preconditions::unchanged(budget);
         let sent = Instant::now();
-        match self.0.writer.patch(&target, Patch::Merge(place.patch()), &same).await {
+        match self.0.writer.patch(&target, Patch::Merge(patch), &same).await {
             Ok(written) => {
-                let mut budget = budget.clone();
-                let status = budget.status.take().unwrap_or_default();
-                budget.status = Some(place.written(&status));
-                budget.metadata.resource_version = Some(written.resource_version);
-                slot.latest = Some(Arc::new(budget));
+                let mut after = after.clone();
+                after.metadata.resource_version = Some(written.resource_version);
+                slot.latest = Some(Arc::new(after));
                 slot.since = Some(sent);
-                Tried::Granted(Grant::Yes)
+                Ok(())
             }
             Err(error) => {
                 *slot = Slot {
                     outdated: (error.class() == Class::Conflict).then(|| budget.resource_version()),
                     ..Slot::default()
                 };
-                match error.class() {
-                    Class::Gone => Tried::Granted(Grant::Yes),
-                    Class::Conflict => Tried::Conflict(error),
-                    // Whether it was written or not, the Pod stays. A place that nobody uses is forgotten after a while.
-                    _ => Tried::Granted(Grant::No(error.to_string())),
+                if error.class() == Class::Gone {
+                    Ok(())
+                } else {
+                    Err(error)
                 }
             }
         }
@@ -317,7 +343,7 @@ impl Budgets {
         Ok(read)
     }
 
-    fn slot(&self, namespace: &str, name: &str) -> Arc<Turns<Slot>> {
+    fn line(&self, namespace: &str, name: &str) -> Arc<Line<Slot>> {
         let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.len() > REMEMBERED {
             let budgets = self.0.stores.get().and_then(Stores::get::<PodUnavailableBudget>);
@@ -331,12 +357,6 @@ impl Budgets {
         let key = (namespace.to_owned(), name.to_owned());
         slots.entry(key).or_default().clone()
     }
-}
-
-/// What came of one attempt.
-enum Tried {
-    Granted(Grant),
-    Conflict(Error),
 }
 
 impl fmt::Debug for Budgets {

@@ -21,10 +21,14 @@ struct Server {
     writes: u32,
     is_gone: bool,
     is_exhausted: bool,
+    refuses_writes: bool,
+    /// Places besides the first.
+    more: i32,
+    /// What was written last.
+    written: Value,
 }
 
-fn budget(version: u64, is_exhausted: bool) -> Value {
-    let allowed = i32::from(!is_exhausted);
+fn budget(version: u64, allowed: i32) -> Value {
     let status =
         json!({"unavailableAllowed": allowed, "currentAvailable": 3, "desiredAvailable": 2, "totalReplicas": 3});
     json!({
@@ -34,7 +38,7 @@ fn budget(version: u64, is_exhausted: bool) -> Value {
     })
 }
 
-fn answer(server: &Mutex<Server>, method: &Method) -> (u16, Value) {
+fn answer(server: &Mutex<Server>, method: &Method, body: Value) -> (u16, Value) {
     let failure = |code: u16, reason: &str| {
         let details = json!({"group": "policy.kruise.io", "kind": "podunavailablebudgets", "name": "web"});
         let status = json!({
@@ -48,11 +52,15 @@ fn answer(server: &Mutex<Server>, method: &Method) -> (u16, Value) {
         if server.is_gone {
             return failure(404, "NotFound");
         }
-        return (200, budget(server.version, server.is_exhausted));
+        return (200, server.budget());
     }
     server.writes += 1;
+    server.written = body;
     if server.is_gone {
         return failure(404, "NotFound");
+    }
+    if server.refuses_writes {
+        return failure(403, "Forbidden");
     }
     if server.conflicts > 0 {
         server.conflicts -= 1;
@@ -60,20 +68,32 @@ fn answer(server: &Mutex<Server>, method: &Method) -> (u16, Value) {
         return failure(409, "Conflict");
     }
     server.version += 1;
-    // The only place.
-    server.is_exhausted = true;
-    (200, budget(server.version, server.is_exhausted))
+    let left = server.written["status"]["unavailableAllowed"].as_i64().unwrap();
+    server.more = i32::try_from(left).unwrap() - 1;
+    (200, server.budget())
+}
+
+impl Server {
+    fn budget(&self) -> Value {
+        budget(self.version, if self.is_exhausted { 0 } else { self.more + 1 })
+    }
 }
 
 /// Budgets of this server, with what the cache knows of the one: nothing, or this version.
 fn budgets(server: &Arc<Mutex<Server>>, cached: Option<u64>) -> Budgets {
     let served = server.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (code, body) = answer(&served, request.method());
-        let response = Response::builder()
-            .status(code)
-            .body(Body::from(body.to_string().into_bytes()));
-        async move { Ok::<_, Infallible>(response.unwrap()) }
+        let served = served.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap();
+            let body = serde_json::from_slice(&body).unwrap_or_default();
+            let (code, body) = answer(&served, &head.method, body);
+            let response = Response::builder()
+                .status(code)
+                .body(Body::from(body.to_string().into_bytes()));
+            Ok::<_, Infallible>(response.unwrap())
+        }
     });
     let client = Client::new(service, "default");
     let registry = Registry::new();
@@ -90,7 +110,10 @@ fn budgets(server: &Arc<Mutex<Server>>, cached: Option<u64>) -> Budgets {
     let store: Store<PodUnavailableBudget> = Store::new(Kind::of().index(&BUDGETS_BY_NAMESPACE));
     store.feed(Change::ListBegins);
     if let Some(version) = cached {
-        store.feed(Change::Listed(serde_json::from_value(budget(version, false)).unwrap()));
+        let allowed = server.lock().unwrap().more + 1;
+        store.feed(Change::Listed(
+            serde_json::from_value(budget(version, allowed)).unwrap(),
+        ));
     }
     store.feed(Change::ListEnds);
     stores.insert(store);
@@ -108,6 +131,12 @@ fn pod() -> Pod {
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     });
     serde_json::from_value(pod).unwrap()
+}
+
+fn named(name: &str) -> Pod {
+    let mut pod = pod();
+    pod.metadata.name = name.into();
+    pod
 }
 
 fn changed_by_others(conflicts: u32) -> Arc<Mutex<Server>> {
@@ -145,8 +174,8 @@ async fn given_what_was_written_a_moment_ago_then_the_next_write_names_that_vers
         budgets.ask(&pod(), Operation::Delete, "someone", false).await.unwrap(),
         Grant::Yes
     );
-    let slot = budgets.slot("ns", "web");
-    let latest = slot.lock().await.latest.clone().unwrap();
+    let line = budgets.line("ns", "web");
+    let latest = line.turn.lock().await.latest.clone().unwrap();
     assert_eq!(
         (
             latest.resource_version(),
@@ -224,14 +253,82 @@ async fn given_many_who_ask_at_once_then_they_share_the_answers_of_the_api_serve
 }
 
 #[tokio::test]
+async fn given_many_who_take_places_at_once_then_one_write_brings_all_but_the_first() {
+    for (conflicts, places) in [(0, 40), (0, 10), (1, 40)] {
+        let server = changed_by_others(conflicts);
+        server.lock().unwrap().more = places - 1;
+        let budgets = budgets(&server, Some(5));
+        let pods: Vec<Pod> = (0..20).map(|number| named(&format!("pod-{number}"))).collect();
+        let asked = pods
+            .iter()
+            .map(|pod| budgets.ask(pod, Operation::Evict, "someone", false));
+        let grants = futures::future::join_all(asked).await;
+        let granted = grants.iter().filter(|grant| **grant == Ok(Grant::Yes)).count();
+        let line = budgets.line("ns", "web");
+        let latest = line.turn.lock().await.latest.clone().unwrap();
+        let left = latest.status.as_ref().unwrap().unavailable_allowed;
+        assert_eq!(granted, 20.min(usize::try_from(places).unwrap()), "{grants:?}");
+        assert_eq!(left, (places - 20).max(0));
+        let server = server.lock().unwrap();
+        let disrupted = server.written["status"]["disruptedPods"].as_object().unwrap().len();
+        match conflicts {
+            0 => assert_eq!((server.writes, disrupted), (2, granted - 1)),
+            _ => assert!(server.writes <= 4, "{}", server.writes),
+        }
+    }
+}
+
+#[tokio::test]
+async fn given_two_who_ask_about_one_pod_then_it_takes_one_place_and_both_fail_with_the_write() {
+    for refuses_writes in [false, true] {
+        let server = changed_by_others(0);
+        server.lock().unwrap().more = 5;
+        server.lock().unwrap().refuses_writes = refuses_writes;
+        let budgets = budgets(&server, Some(5));
+        let (first, pod) = (named("first"), named("pod"));
+        let asked = [&first, &pod, &pod].map(|pod| budgets.ask(pod, Operation::Evict, "someone", false));
+        let grants = futures::future::join_all(asked).await;
+        let grants: Vec<Grant> = grants.into_iter().map(Result::unwrap).collect();
+        let server = server.lock().unwrap();
+        assert_eq!(server.writes, 2);
+        if refuses_writes {
+            assert!(grants.iter().all(|grant| matches!(grant, Grant::No(_))), "{grants:?}");
+        } else {
+            assert_eq!(grants, [Grant::Yes, Grant::Yes, Grant::Again]);
+            assert_eq!(server.more, 3, "of six places two are taken");
+        }
+    }
+}
+
+#[tokio::test]
+async fn given_somebody_who_goes_away_while_all_are_answered_then_the_others_are_answered_all_the_same() {
+    let server = changed_by_others(0);
+    server.lock().unwrap().more = 5;
+    let budgets = budgets(&server, Some(5));
+    let pods = ["a", "b", "c"].map(named);
+    let line = budgets.line("ns", "web");
+    // All wait for their turn; then the first has it and goes away.
+    let turn = line.turn.lock().await;
+    let mut asked: Vec<_> = pods
+        .iter()
+        .map(|pod| Box::pin(budgets.ask(pod, Operation::Evict, "someone", false)))
+        .collect();
+    for one in &mut asked {
+        assert!(futures::poll!(one).is_pending());
+    }
+    drop(turn);
+    assert!(futures::poll!(&mut asked[0]).is_pending(), "it writes for all");
+    drop(asked.remove(0));
+    for grant in futures::future::join_all(asked).await {
+        assert_eq!(grant.unwrap(), Grant::Yes);
+    }
+}
+
+#[tokio::test]
 async fn given_a_conflict_then_nobody_uses_that_version_again() {
     let server = changed_by_others(1);
     let budgets = budgets(&server, Some(5));
-    let pods = ["a", "b", "c"].map(|name| {
-        let mut pod = pod();
-        pod.metadata.name = name.into();
-        pod
-    });
+    let pods = ["a", "b", "c"].map(named);
     let asked = pods
         .iter()
         .map(|pod| budgets.ask(pod, Operation::Delete, "someone", false));
