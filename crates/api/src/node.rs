@@ -1,12 +1,14 @@
 //! A node as controllers read it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::meta::{CompactTimestamp, Meta, Pairs, known};
 use crate::names::label;
 use crate::pod::status::{Holds, PodCondition};
 use crate::text::Text;
 use crate::wire::or_empty;
+
+const READY: &str = "Ready";
 
 /// What controllers read of a node. For reading only.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -59,9 +61,14 @@ pub struct NodeStatus {
     /// What Pods can have of it, as it was written.
     #[serde(deserialize_with = "or_empty")]
     pub allocatable: Pairs<Text>,
-    /// Conditions; they have the shape of a Pod's.
-    #[serde(deserialize_with = "or_empty")]
+    /// `Ready`, in the shape of a Pod's. The others are not kept: nobody reads them, and there are many nodes.
+    #[serde(deserialize_with = "only_ready")]
     pub conditions: Box<[PodCondition]>,
+}
+
+fn only_ready<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[PodCondition]>, D::Error> {
+    let all: Vec<PodCondition> = or_empty(from)?;
+    Ok(all.into_iter().filter(|condition| &*condition.type_ == READY).collect())
 }
 
 impl Node {
@@ -71,7 +78,7 @@ impl Node {
             .status
             .conditions
             .iter()
-            .find(|condition| &*condition.type_ == "Ready")?;
+            .find(|condition| &*condition.type_ == READY)?;
         (ready.status == Holds::True).then_some(ready.last_transition_time)?
     }
 
@@ -107,6 +114,7 @@ mod tests {
             ]}});
             let node: Node = serde_json::from_value(node).unwrap();
             assert_eq!(node.ready_since().is_some(), since, "{status}");
+            assert_eq!(node.status.conditions.len(), 1, "only what somebody reads");
             assert!(node.is_virtual());
         }
         assert!(!Node::default().is_virtual());
