@@ -157,7 +157,13 @@ async fn given_a_reader_who_proposes_a_change_then_it_is_played_through_and_noth
         (&json!(2), &json!(3)),
         "{status:#}"
     );
-    assert!(!status.to_string().contains("nginx"), "{status:#}");
+    assert!(!rehearsal.to_string().contains("nginx"), "{status:#}");
+    let completed = &status["proposal"]["completed"]["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        (&completed["image"], &completed["imagePullPolicy"]),
+        (&json!("nginx:secret"), &json!("Always")),
+        "what was proposed, with defaults"
+    );
 
     let wrong = ask(&reader, &stage, true, spec(json!({"spec": {"replicas": -1}})))
         .await
