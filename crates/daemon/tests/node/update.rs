@@ -86,8 +86,10 @@ fn given_environment_from_metadata_then_an_update_in_place_restarts_the_containe
             .unwrap();
         let updated = reported(&node, env_hash("two", "quick")).await;
         assert_eq!(updated.metadata.uid, pod.metadata.uid, "the same Pod");
-        assert_eq!(restarts(&updated), 1);
         let name = updated.metadata.name.as_deref().unwrap();
+        // The daemon may report on the new container before kubelet does.
+        let pods: Api<Pod> = node.space.api();
+        becomes(&pods, name, "it is restarted once", |pod| restarts(pod) == 1).await;
         let seen = kubectl(&[
             "exec",
             "-n",
