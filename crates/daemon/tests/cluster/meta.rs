@@ -36,6 +36,13 @@ fn prints(node: &Node, value: &str) {
     node.runtime.world().commands.insert("env".to_owned(), printed);
 }
 
+/// Makes the Pod `p`, whose variable `W` is an annotation.
+async fn pod_that_reads_an_annotation(node: &Node) {
+    let env = json!([{"name": "W", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['w']"}}}]);
+    let containers = json!([{"name": "main", "image": "i", "env": env}]);
+    node.pod("p", "apps.kruise.io/v1beta1", &containers).await;
+}
+
 fn hash_of(value: &str) -> u64 {
     environment(vec![("W".to_owned(), value.to_owned())])
 }
@@ -82,13 +89,7 @@ fn given_an_environment_without_end_then_nothing_of_it_is_read_and_it_is_asked_f
         let node = Node::new("flood").await;
         prints(&node, &"x".repeat(3 << 20));
         let daemon = node.daemon(&[]).await;
-        let env = json!([{"name": "W", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['w']"}}}]);
-        node.pod(
-            "p",
-            "apps.kruise.io/v1beta1",
-            &json!([{"name": "main", "image": "i", "env": env}]),
-        )
-        .await;
+        pod_that_reads_an_annotation(&node).await;
         eventually(PATIENCE, "the environment is asked for", || async {
             (!node.runtime.calls("ExecSync").is_empty())
                 .then_some(())
@@ -113,13 +114,7 @@ fn given_environment_from_metadata_then_a_change_restarts_the_container_only_dur
         node.runtime
             .next("ExecSync", [Ends::With(Code::Internal, "cannot exec")]);
         let daemon = node.daemon(&[]).await;
-        let env = json!([{"name": "W", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['w']"}}}]);
-        node.pod(
-            "p",
-            "apps.kruise.io/v1beta1",
-            &json!([{"name": "main", "image": "i", "env": env}]),
-        )
-        .await;
+        pod_that_reads_an_annotation(&node).await;
         let pods: Api<Pod> = node.space.api();
         becomes(&pods, "p", "the environment is read at the second try", |pod| {
             env_hash(pod) == hash_of("1")

@@ -5,17 +5,24 @@ use kruise_api::{
 };
 use kruise_core::plan::{Action, Chain, OnFailure, Pace, Phase, Step, Target, Write};
 use kruise_runtime::expectations::Visible;
+use kube::Client;
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::*;
 use crate::platform::fixture::{platform, unanswered};
 
-fn pod(version: u64) -> Pod {
-    let version = version.to_string();
-    let seen =
-        json!({ "metadata": { "name": "web-b", "namespace": "shop", "uid": "uid-b", "resourceVersion": version } });
-    serde_json::from_str(&seen.to_string()).expect("a Pod")
+/// Whoever applies the plans of CloneSets; its cache shows the Pod `web-b` at version 7.
+fn applier(client: Client) -> (Arc<ControllerContext>, Applier) {
+    let mut platform = platform(client, &[]);
+    let context = platform.context_of(controller::CLONE_SET);
+    let pods: kruise_runtime::cache::Store<Pod> = platform.store();
+    let seen = json!({ "metadata": { "name": "web-b", "namespace": "shop", "uid": "uid-b", "resourceVersion": "7" } });
+    let seen: Pod = serde_json::from_str(&seen.to_string()).expect("a Pod");
+    pods.feed(kruise_runtime::cache::Change::Applied(seen));
+    let mut views = Views::default();
+    views.add(&pods);
+    (context.clone(), Applier::new(context, views))
 }
 
 fn plan_of(action: Action) -> Plan {
@@ -29,13 +36,7 @@ fn plan_of(action: Action) -> Plan {
 #[tokio::test]
 async fn given_a_later_version_in_the_cache_then_the_conflict_is_known_without_asking() {
     let (_silent, client) = unanswered().await;
-    let mut platform = platform(client, &[]);
-    let context = platform.context_of(controller::CLONE_SET);
-    let pods: kruise_runtime::cache::Store<Pod> = platform.store();
-    pods.feed(kruise_runtime::cache::Change::Applied(pod(7)));
-    let mut views = Views::default();
-    views.add(&pods);
-    let applier = Applier::new(context.clone(), views);
+    let (_, applier) = applier(client);
     let key = ObjectKey::new("shop", "web");
     let regarding = Regarding::new(CloneSet::RESOURCE, "shop", "web", "uid");
     for (version, is_known) in [("6", true), ("7", false), ("8", false)] {
@@ -59,13 +60,7 @@ async fn given_an_application_that_is_cut_off_then_what_it_had_sent_is_waited_fo
     );
     let delete = Action::delete(target("web-b"), Preconditions::uid("uid-b"));
     let (_silent, client) = unanswered().await;
-    let mut platform = platform(client, &[]);
-    let context = platform.context_of(controller::CLONE_SET);
-    let pods: kruise_runtime::cache::Store<Pod> = platform.store();
-    pods.feed(kruise_runtime::cache::Change::Applied(pod(7)));
-    let mut views = Views::default();
-    views.add(&pods);
-    let applier = Applier::new(context.clone(), views);
+    let (context, applier) = applier(client);
     let key = ObjectKey::new("shop", "web");
     let regarding = Regarding::new(CloneSet::RESOURCE, "shop", "web", "uid");
     for (action, object) in [(create, "shop/web-a"), (delete, "shop/web-b")] {
