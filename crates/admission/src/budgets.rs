@@ -72,11 +72,11 @@ struct Inner {
     gates: Gates,
     stores: OnceLock<Stores>,
     replica_sets: OnceLock<Store<PartialObject>>,
-    slots: Mutex<Slots>,
+    lines: Mutex<Lines>,
 }
 
-/// What is known of each budget, by namespace and name.
-type Slots = HashMap<(String, String), Arc<Line<Slot>>>;
+/// Those who ask about each budget, by namespace and name.
+type Lines = HashMap<(String, String), Arc<Line>>;
 
 /// What this process knows of a budget besides the cache.
 #[derive(Default)]
@@ -108,7 +108,7 @@ impl Budgets {
             gates,
             stores: OnceLock::new(),
             replica_sets: OnceLock::new(),
-            slots: Mutex::default(),
+            lines: Mutex::default(),
         }))
     }
 
@@ -343,19 +343,19 @@ impl Budgets {
         Ok(read)
     }
 
-    fn line(&self, namespace: &str, name: &str) -> Arc<Line<Slot>> {
-        let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() > REMEMBERED {
+    fn line(&self, namespace: &str, name: &str) -> Arc<Line> {
+        let mut lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() > REMEMBERED {
             let budgets = self.0.stores.get().and_then(Stores::get::<PodUnavailableBudget>);
             let is_known = |namespace: &str, name: &str| {
                 budgets
                     .as_ref()
                     .is_some_and(|budgets| budgets.contains(namespace, name))
             };
-            slots.retain(|(namespace, name), slot| Arc::strong_count(slot) > 1 || is_known(namespace, name));
+            lines.retain(|(namespace, name), line| Arc::strong_count(line) > 1 || is_known(namespace, name));
         }
         let key = (namespace.to_owned(), name.to_owned());
-        slots.entry(key).or_default().clone()
+        lines.entry(key).or_default().clone()
     }
 }
 

@@ -24,7 +24,7 @@ pub mod validate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kruise_api::imagepulljob::v1beta1::ImagePullJob;
 use kruise_api::imagepulljob::{ImagePullJobSpec, ImagePullJobStatus};
 use kruise_api::names::finalizer;
@@ -39,6 +39,7 @@ use crate::plan::{Action, Chain, Env, OnFailure, Pace, Phase, Plan, Step, Target
 use crate::shared::image_name::Image;
 use crate::shared::image_pull::whole;
 use crate::shared::seconds::whole_seconds;
+use crate::shared::status as write_status;
 use crate::shared::time_to_live;
 use counts::Counts;
 use secrets::Secrets;
@@ -60,9 +61,6 @@ pub struct Observed {
     /// `--default-ttlseconds-for-always-nodeimage`: seconds that a tag stays at least after its pull.
     pub tag_ttl_seconds: i64,
 }
-
-/// The shortest time between two writes of the progress.
-const PROGRESS: SignedDuration = SignedDuration::from_secs(1);
 
 /// Whether a job still has something to do: it is neither done nor on its way out.
 pub fn is_active(job: &ImagePullJob) -> bool {
@@ -125,7 +123,7 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
             });
         }
     }
-    write_status(observed, &old, &new, env, &mut plan);
+    keep_status(observed, &old, &new, env, &mut plan);
     if new.completion_time.is_none()
         && job.spec.completion_policy.type_ != CompletionPolicyType::Never
         && let (Some(seconds), Some(start)) = (job.spec.completion_policy.active_deadline_seconds, &new.start_time)
@@ -137,18 +135,16 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
 }
 
 /// Writes the status, unless only the progress is new and was written just now.
-fn write_status(observed: &Observed, old: &ImagePullJobStatus, new: &ImagePullJobStatus, env: &Env, plan: &mut Plan) {
+fn keep_status(observed: &Observed, old: &ImagePullJobStatus, new: &ImagePullJobStatus, env: &Env, plan: &mut Plan) {
     if old == new && observed.job.status.is_some() {
         return;
     }
-    let is_turn = old.start_time.is_none() || new.completion_time.is_some();
-    let next = observed
-        .last_written
-        .map(|last| last.saturating_add(PROGRESS).unwrap_or(last));
-    match next.filter(|next| !is_turn && *next > env.now) {
-        Some(next) => plan.wake(Duration::try_from(next.duration_since(env.now)).unwrap_or_default()),
-        None => plan.status = status::write(&observed.job, new),
-    }
+    let Some(write) = status::write(&observed.job, new) else {
+        return;
+    };
+    let is_progress = old.start_time.is_some() && new.completion_time.is_none();
+    let last = observed.last_written.filter(|_| is_progress);
+    write_status::write_in_turn(write, last, write_status::PROGRESS, env.now, plan);
 }
 
 /// Keeps the job until its Secrets are let go of.

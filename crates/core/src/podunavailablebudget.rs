@@ -7,7 +7,8 @@
 //! 3. A Pod is available when it is active, ready, runs what its spec says ([`availability`]), and nobody was granted to disturb it a moment ago.
 //! 4. Whoever deletes, evicts or updates an available Pod is charged one place of the budget, which is written down before it is granted ([`ledger`]).
 //!    What is written down is forgotten when the Pod is seen to go, or 20 seconds later, 10 for an update.
-//! 5. The status says what is left ([`status`]).
+//! 5. The status says what is left ([`status`]). It is written at most four times a second: whoever asks for a place writes the same status, and many ask at the
+//!    same time.
 
 mod admit;
 pub mod availability;
@@ -27,6 +28,7 @@ pub mod validate;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use kruise_api::names::{annotation, event};
 use kruise_api::pod::Pod;
 use kruise_api::podunavailablebudget::v1beta1::PodUnavailableBudget;
@@ -40,6 +42,9 @@ use crate::plan::{About, Action, Chain, Env, Event, Observation, OnFailure, Pace
 use crate::shared::status as write_status;
 use kruise_api::kind::Kind as _;
 
+/// The shortest time between two writes of a status, so that those who ask for places get theirs written in between.
+const PACE: SignedDuration = SignedDuration::from_millis(250);
+
 /// A budget and what it covers.
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -51,6 +56,8 @@ pub struct Observed {
     pub expected: Result<i32, String>,
     /// Pods that are seen as if they stayed, and are on their way out or gone: the API server was asked about places that are to be forgotten.
     pub leaving: BTreeSet<String>,
+    /// When its status was last written.
+    pub last_written: Option<Timestamp>,
 }
 
 impl Observation for Observed {
@@ -116,9 +123,14 @@ pub fn plan(observed: &Observed, env: &Env) -> Plan {
     if let Some(after) = rebuilt.look_again {
         plan.wake(after);
     }
-    plan.status = write_status::patch(budget, budget.status.as_ref(), &rebuilt.status);
-    if budget.status.as_ref() == Some(&rebuilt.status) {
-        plan.status = None;
+    if budget.status.as_ref() != Some(&rebuilt.status)
+        && let Some(write) = write_status::patch(budget, budget.status.as_ref(), &rebuilt.status)
+    {
+        write_status::write_in_turn(write, observed.last_written, PACE, env.now, &mut plan);
+        if plan.status.is_none() {
+            // The same is found again when it is written, and told then.
+            plan.events.clear();
+        }
     }
     plan
 }

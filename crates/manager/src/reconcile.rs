@@ -28,6 +28,7 @@ use kruise_core::{
 };
 use kruise_runtime::{controller, error::Error, events::Regarding, resource::ObjectKey};
 use last::LastOutcomes;
+pub(crate) use last::LastWrites;
 use serde_json::Value;
 use std::{future::Future, sync::Arc, time::Duration};
 pub(crate) use watches::{Enqueue, LateEnqueue, Watches};

@@ -3,7 +3,7 @@
 //! Each question is decided on what the ones before it leave, as if each had its own write; then one write brings all places. If that fails, it fails for
 //! everybody whose answer rests on it.
 
-use super::Grant;
+use super::{Grant, Slot};
 use jiff::Timestamp;
 use kruise_api::{gates::Gates, pod::Pod, podunavailablebudget::v1beta1::PodUnavailableBudget};
 use kruise_core::podunavailablebudget::ledger::{self, Answer, Asked, Operation};
@@ -31,7 +31,6 @@ pub(super) struct Question {
 }
 
 /// What came of one attempt.
-#[derive(Clone)]
 pub(super) enum Tried {
     Granted(Grant),
     Conflict(Error),
@@ -60,13 +59,13 @@ impl Waiting {
 
 /// Those who ask about one budget.
 #[derive(Default)]
-pub(super) struct Line<S> {
+pub(super) struct Line {
     /// Whoever has it answers all who wait.
-    pub(super) turn: Turn<S>,
+    pub(super) turn: Turn<Slot>,
     waiting: Mutex<Vec<Waiting>>,
 }
 
-impl<S> Line<S> {
+impl Line {
     /// Waits for an answer.
     pub(super) fn join(&self, question: Question) -> oneshot::Receiver<Result<Tried, Error>> {
         let (asker, answer) = oneshot::channel();
@@ -111,7 +110,7 @@ impl Batch {
                 && !question.is_dry_run
             {
                 let status = batch.after.status.take().unwrap_or_default();
-                batch.after.status = Some(place.written(&status));
+                batch.after.status = Some(place.written(status));
                 add(&mut batch.patch, place.patch());
                 batch.first_place.get_or_insert(batch.answers.len());
             }

@@ -107,7 +107,7 @@ impl<'a> Progress<'a> {
             return;
         };
         let last = self.observed.last_written.filter(|_| self.is_only_counts());
-        status::write_in_turn(write, last, self.now, plan);
+        status::write_in_turn(write, last, status::PROGRESS, self.now, plan);
     }
 
     /// Writes it before everything else, and tells about it.

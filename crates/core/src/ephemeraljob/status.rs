@@ -157,6 +157,6 @@ impl<'a> Progress<'a> {
                 && types(old) == types(new)
         });
         let last = self.observed.last_written.filter(|_| is_progress);
-        status::write_in_turn(write, last, self.now, plan);
+        status::write_in_turn(write, last, status::PROGRESS, self.now, plan);
     }
 }

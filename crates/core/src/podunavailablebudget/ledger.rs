@@ -119,8 +119,7 @@ impl Place {
 
     /// Returns the status with it written down.
     #[must_use]
-    pub fn written(&self, status: &PodUnavailableBudgetStatus) -> PodUnavailableBudgetStatus {
-        let mut status = status.clone();
+    pub fn written(&self, mut status: PodUnavailableBudgetStatus) -> PodUnavailableBudgetStatus {
         status.unavailable_allowed = self.allowed;
         if self.was_update && !self.is_update {
             status.unavailable_pods.remove(&self.pod);

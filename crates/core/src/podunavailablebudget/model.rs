@@ -153,7 +153,7 @@ impl Model {
             Answer::Refused(_) => return None,
             Answer::Take(place) => {
                 let status = self.object(&world.budget).status.unwrap();
-                next.budget = self.stored(&place.written(&status));
+                next.budget = self.stored(&place.written(status));
                 next.copies[replica] = next.budget.clone();
             }
             Answer::Free(_) | Answer::Granted => {}

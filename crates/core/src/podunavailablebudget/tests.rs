@@ -183,7 +183,7 @@ fn given_a_place_then_it_is_taken_under_the_name_of_what_was_asked() {
             place.patch(),
             json!({"status": {"unavailableAllowed": 1, (key): {"a": "2024-05-01T10:00:00Z"}}})
         );
-        let written = serde_json::to_value(place.written(budget.status.as_ref().unwrap())).unwrap();
+        let written = serde_json::to_value(place.written(budget.status.clone().unwrap())).unwrap();
         assert_eq!(
             (&written["unavailableAllowed"], &written[key]["a"]),
             (&json!(1), &json!("2024-05-01T10:00:00Z"))
@@ -242,7 +242,7 @@ fn given_a_pod_that_is_asked_for_again_and_again_and_stays_then_another_gets_its
         };
         let before = web.status.clone().unwrap();
         match answer(web, pod, &question) {
-            Answer::Take(place) => web.status = Some(place.written(&before)),
+            Answer::Take(place) => web.status = Some(place.written(before.clone())),
             Answer::Granted => {}
             Answer::Refused(_) => return false,
             Answer::Free(free) => panic!("{free:?}"),
@@ -314,6 +314,7 @@ fn observed(budget: PodUnavailableBudget, pods: &[PodBuilder], expected: i32) ->
         pods: pods.iter().map(|pod| Arc::new(pod.typed())).collect(),
         expected: Ok(expected),
         leaving: BTreeSet::new(),
+        last_written: None,
     }
 }
 
@@ -378,6 +379,23 @@ fn given_nothing_new_then_nothing_is_written() {
     let pods = ["a", "b"].map(covered);
     let plan = plan(&observed(budget(spec(), done), &pods, 2), &env("10:00:00"));
     assert!(plan.is_idle(), "{plan:?}");
+}
+
+#[test]
+fn given_a_status_that_was_just_written_then_the_next_waits_for_its_turn_and_nothing_else_does() {
+    let now = at("10:00:00");
+    let mut observed = observed(
+        budget(json!({"maxUnavailable": 1}), Value::Null),
+        &[running_pod("a")],
+        1,
+    );
+    for (since, rest) in [(0, Some(250)), (100, Some(150)), (250, None), (9000, None)] {
+        observed.last_written = Some(now - SignedDuration::from_millis(since));
+        let plan = plan(&observed, &Env::at(now));
+        assert_eq!(plan.status.is_none(), rest.is_some(), "{since}");
+        assert_eq!(plan.wake_after, rest.map(std::time::Duration::from_millis), "{since}");
+        assert_eq!(plan.actions.len(), 1, "the Pod is told its budget");
+    }
 }
 
 #[test]

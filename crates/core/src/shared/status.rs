@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::plan::{Action, Patch, Plan, Target};
 
 /// The shortest time between two writes of mere progress.
-const PACE: SignedDuration = SignedDuration::from_secs(1);
+pub const PROGRESS: SignedDuration = SignedDuration::from_secs(1);
 
 /// Returns the write that brings the stored status to this one; none when they are the same. A status that is not there yet is written whole:
 /// fields that are zero are required.
@@ -31,9 +31,12 @@ pub fn patch<K: Kind + Object, S: Serialize>(object: &K, old: Option<&S>, new: &
     })
 }
 
-/// Has a status written after everything else, or the object looked at again when its turn comes. `last` is when mere progress was last written; nothing for what cannot wait.
-pub fn write_in_turn(write: Action, last: Option<Timestamp>, now: Timestamp, plan: &mut Plan) {
-    let next = last.and_then(|last| last.checked_add(PACE).ok());
+/// Has a status written after everything else, or the object looked at again when its turn comes, `pace` after the last write; nothing is the last for what cannot wait.
+pub fn write_in_turn(write: Action, last: Option<Timestamp>, pace: SignedDuration, now: Timestamp, plan: &mut Plan) {
+    // A clock that was set back must not hold it up.
+    let next = last
+        .filter(|last| *last <= now)
+        .and_then(|last| last.checked_add(pace).ok());
     match next.filter(|next| *next > now) {
         Some(next) => plan.wake(Duration::try_from(next.duration_since(now)).unwrap_or_default()),
         None => plan.status = Some(write),

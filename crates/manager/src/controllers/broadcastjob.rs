@@ -8,9 +8,8 @@ use crate::{
     Settings,
     apply::Applied,
     platform::{PODS_BY_OWNER, Platform, Watched},
-    reconcile::{Enqueue, Observer, Watches},
+    reconcile::{Enqueue, LastWrites, Observer, Watches},
 };
-use jiff::Timestamp;
 use kruise_api::{
     broadcastjob::v1beta1::BroadcastJob,
     node::Node,
@@ -24,8 +23,7 @@ use kruise_runtime::{
     cache::{Event, Index, Kind, Store},
     resource::ObjectKey,
 };
-use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// Jobs that have not ended, all under the key `true`.
 const ACTIVE: Index<BroadcastJob> = Index::new("active", |job, key| {
@@ -53,7 +51,7 @@ pub(super) struct BroadcastJobs {
     pods: Store<Pod>,
     nodes: Store<Node>,
     /// When the progress of a job was last written.
-    last_written: Mutex<HashMap<ObjectKey, Timestamp>>,
+    last_written: LastWrites,
     is_scheduled: bool,
 }
 
@@ -65,7 +63,7 @@ impl Observer for BroadcastJobs {
             jobs: platform.store(),
             pods: platform.store(),
             nodes: platform.store(),
-            last_written: Mutex::default(),
+            last_written: LastWrites::default(),
             is_scheduled: platform.settings().flags.rules.assign_bcj_pods_by_scheduler,
         }
     }
@@ -91,20 +89,18 @@ impl Observer for BroadcastJobs {
             pods: self.pods.by(&PODS_BY_OWNER, &uid),
             nodes,
             is_scheduled: self.is_scheduled,
-            last_written: self.last_written.lock().get(key).copied(),
+            last_written: self.last_written.of(key),
             last,
             job,
         })
     }
 
     fn applied(&self, key: &ObjectKey, plan: &Plan, _: &Applied) {
-        if plan.status.is_some() {
-            self.last_written.lock().insert(key.clone(), Timestamp::now());
-        }
+        self.last_written.remember(key, plan);
     }
 
     fn forget(&self, key: &ObjectKey) {
-        self.last_written.lock().remove(key);
+        self.last_written.forget(key);
     }
 }
 

@@ -8,9 +8,8 @@ use crate::{
     Settings,
     apply::Applied,
     platform::{PODS_BY_NAMESPACE, Platform, Watched},
-    reconcile::{Enqueue, Observer, Watches},
+    reconcile::{Enqueue, LastWrites, Observer, Watches},
 };
-use jiff::Timestamp;
 use kruise_api::{
     ephemeraljob::v1alpha1::EphemeralJob,
     meta::{Object as _, PartialObject},
@@ -25,8 +24,7 @@ use kruise_runtime::{
     cache::{Event, Index, Kind, Store},
     resource::ObjectKey,
 };
-use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// Jobs that have not ended, by namespace.
 const ACTIVE: Index<EphemeralJob> = Index::new("active", |job, key| {
@@ -45,7 +43,7 @@ pub(super) struct EphemeralJobs {
     jobs: Store<EphemeralJob>,
     pods: Store<Pod>,
     /// When the progress of a job was last written.
-    last_written: Mutex<HashMap<ObjectKey, Timestamp>>,
+    last_written: LastWrites,
 }
 
 impl Observer for EphemeralJobs {
@@ -55,7 +53,7 @@ impl Observer for EphemeralJobs {
         Self {
             jobs: platform.store(),
             pods: platform.store(),
-            last_written: Mutex::default(),
+            last_written: LastWrites::default(),
         }
     }
 
@@ -80,20 +78,18 @@ impl Observer for EphemeralJobs {
             pods: self
                 .pods
                 .select(&PODS_BY_NAMESPACE, &key.namespace, |pod| chooses(&job, pod)),
-            last_written: self.last_written.lock().get(key).copied(),
+            last_written: self.last_written.of(key),
             last,
             job,
         })
     }
 
     fn applied(&self, key: &ObjectKey, plan: &Plan, _: &Applied) {
-        if plan.status.is_some() {
-            self.last_written.lock().insert(key.clone(), Timestamp::now());
-        }
+        self.last_written.remember(key, plan);
     }
 
     fn forget(&self, key: &ObjectKey) {
-        self.last_written.lock().remove(key);
+        self.last_written.forget(key);
     }
 }
 

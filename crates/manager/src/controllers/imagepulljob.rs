@@ -13,9 +13,8 @@ use self::copies::Copies;
 use crate::{
     apply::Applied,
     platform::{Platform, SECRETS_BY_SOURCE, SECRETS_BY_USER},
-    reconcile::{Observer, Watches},
+    reconcile::{LastWrites, Observer, Watches},
 };
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kruise_api::{
     cloneset::v1beta1::CloneSet, imagepulljob::v1beta1::ImagePullJob, kind::Kind as _, meta::PartialObject,
@@ -29,12 +28,7 @@ use kruise_core::{
     plan::{Outcome, Plan},
 };
 use kruise_runtime::{cache::Store, resource::ObjectKey};
-use parking_lot::Mutex;
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 pub(super) struct ImagePullJobs {
     jobs: Store<ImagePullJob>,
@@ -46,7 +40,7 @@ pub(super) struct ImagePullJobs {
     sets: Store<CloneSet>,
     copies: Copies,
     /// When the progress of a job was last written.
-    last_written: Mutex<HashMap<ObjectKey, Timestamp>>,
+    last_written: LastWrites,
     secret_namespace: String,
     tag_ttl_seconds: i64,
 }
@@ -64,7 +58,7 @@ impl Observer for ImagePullJobs {
             namespaces: platform.metadata_store(Namespace::RESOURCE),
             sets: platform.store(),
             copies: Copies::default(),
-            last_written: Mutex::default(),
+            last_written: LastWrites::default(),
             secret_namespace: settings.environment.daemon_config_namespace.clone(),
             tag_ttl_seconds: settings.flags.rules.default_ttlseconds_for_always_nodeimage,
         }
@@ -85,7 +79,7 @@ impl Observer for ImagePullJobs {
         let nodes = if is_active(&job) { self.nodes(&job) } else { Vec::new() };
         Some(Observed {
             secrets: self.look_up_secrets(key, &job),
-            last_written: self.last_written.lock().get(key).copied(),
+            last_written: self.last_written.of(key),
             tag_ttl_seconds: self.tag_ttl_seconds,
             nodes,
             job,
@@ -104,13 +98,11 @@ impl Observer for ImagePullJobs {
         if !applied.outcome.failures.is_empty() {
             self.copies.fail(plan);
         }
-        if plan.status.is_some() {
-            self.last_written.lock().insert(key.clone(), Timestamp::now());
-        }
+        self.last_written.remember(key, plan);
     }
 
     fn forget(&self, key: &ObjectKey) {
-        self.last_written.lock().remove(key);
+        self.last_written.forget(key);
     }
 }
 

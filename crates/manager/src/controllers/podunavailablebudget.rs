@@ -4,14 +4,13 @@
 //!   go: endpoints are removed first. A workload does so when its replicas change.
 //! - While there is no budget none of these costs more than that question.
 //! - Workloads of kinds that are not watched are read each time a budget over them is looked at. A new Pod that no budget covers yet may be of such a one.
-//! - The status of a budget is written at most four times a second: whoever asks for a place writes the same status, and many ask at the same time.
 //! - Before a place is forgotten because its Pod stayed, the API server is asked whether it did: what is seen of the Pods may be old.
 
 use crate::{
     Settings,
     apply::Applied,
     platform::{Platform, Resolved, Watched, Workloads},
-    reconcile::{Enqueue, Observer, Watches},
+    reconcile::{Enqueue, LastWrites, Observer, Watches},
 };
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -41,7 +40,7 @@ use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::time::timeout;
 
@@ -49,8 +48,6 @@ use tokio::time::timeout;
 const LEAVES_ENDPOINTS: Duration = Duration::from_secs(5);
 /// How long after a new Pod the budgets over kinds that are not watched are looked at: many Pods come together.
 const COME_TOGETHER: Duration = Duration::from_secs(1);
-/// Between two writes of one status, so that those who ask for places get theirs written in between.
-const BETWEEN_WRITES: Duration = Duration::from_millis(250);
 /// Workloads, and Pods, that are read for one budget at a time.
 const MOST_READ: usize = 32;
 /// How long a Pod may take to be read.
@@ -70,8 +67,7 @@ pub(super) struct PodUnavailableBudgets {
     client: Client,
     /// What was read for a budget.
     read: Mutex<HashMap<ObjectKey, Read>>,
-    /// When the status of a budget was written last.
-    written: Mutex<HashMap<ObjectKey, Instant>>,
+    last_written: LastWrites,
 }
 
 #[derive(Default)]
@@ -94,7 +90,7 @@ impl Observer for PodUnavailableBudgets {
             gates: platform.settings().gates,
             client: platform.client().clone(),
             read: Mutex::default(),
-            written: Mutex::default(),
+            last_written: LastWrites::default(),
         }
     }
 
@@ -170,27 +166,17 @@ impl Observer for PodUnavailableBudgets {
             pods,
             expected,
             leaving: leaving.unwrap_or_default(),
+            last_written: self.last_written.of(key),
         })
     }
 
-    fn begin(&self, plan: &Plan) -> Result<(), Duration> {
-        let Some(status) = &plan.status else { return Ok(()) };
-        let object = status.object();
-        let written = self.written.lock();
-        let since = written.get(&ObjectKey::new(&object.namespace, &object.name));
-        let rest = since.map_or(Duration::ZERO, |since| BETWEEN_WRITES.saturating_sub(since.elapsed()));
-        if rest.is_zero() { Ok(()) } else { Err(rest) }
-    }
-
     fn applied(&self, key: &ObjectKey, plan: &Plan, _: &Applied) {
-        if plan.status.is_some() {
-            self.written.lock().insert(key.clone(), Instant::now());
-        }
+        self.last_written.remember(key, plan);
     }
 
     fn forget(&self, key: &ObjectKey) {
         self.read.lock().remove(key);
-        self.written.lock().remove(key);
+        self.last_written.forget(key);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What came of the last plan for each object, for the next one.
+//! What came of the last plan for each object, and when its status was written, for the next one.
 
 use std::{
     collections::HashMap,
@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kruise_core::plan::Outcome;
+use kruise_core::plan::{Outcome, Plan};
 use kruise_runtime::resource::ObjectKey;
 
 /// The last outcomes of a controller. Each is about one generation of its object: whoever changes the spec has it tried at once.
@@ -37,6 +37,33 @@ impl LastOutcomes {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<ObjectKey, (i64, Outcome)>> {
+        // What is in it is replaced as a whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// When the statuses of a controller's objects were last written.
+#[derive(Default)]
+pub(crate) struct LastWrites(Mutex<HashMap<ObjectKey, Timestamp>>);
+
+impl LastWrites {
+    pub(crate) fn of(&self, key: &ObjectKey) -> Option<Timestamp> {
+        self.all().get(key).copied()
+    }
+
+    /// A plan was applied.
+    pub(crate) fn remember(&self, key: &ObjectKey, plan: &Plan) {
+        if plan.status.is_some() {
+            self.all().insert(key.clone(), Timestamp::now());
+        }
+    }
+
+    /// The object is no more.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.all().remove(key);
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<ObjectKey, Timestamp>> {
         // What is in it is replaced as a whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -86,6 +86,7 @@ impl World {
                 .collect(),
             expected: Ok(self.expected),
             leaving: BTreeSet::new(),
+            last_written: None,
         }
     }
 
