@@ -27,6 +27,8 @@ pub enum Feature {
     MatchConditions,
     /// Init containers that restart and stay.
     SidecarContainers,
+    /// Jobs that the API server's own controller leaves to somebody else: `managedBy`.
+    JobManagedBy,
 }
 
 impl Feature {
@@ -34,6 +36,7 @@ impl Feature {
     fn since(self) -> u32 {
         match self {
             Self::Resize => 33,
+            Self::JobManagedBy => 32,
             Self::ValidatingAdmissionPolicy | Self::MatchConditions => 30,
             Self::SidecarContainers => 29,
         }
@@ -86,6 +89,7 @@ mod tests {
             Feature::ValidatingAdmissionPolicy,
             Feature::MatchConditions,
             Feature::SidecarContainers,
+            Feature::JobManagedBy,
         ] {
             assert!(feature.is_in(DEFAULT_VERSION).unwrap(), "{feature:?}");
             assert!(!feature.is_in("1.28.15").unwrap(), "{feature:?}");

@@ -16,6 +16,7 @@ use kruise_testkit::{
     cluster,
     eventually::{NotYet, eventually, run_test},
     faults::Faults,
+    features::{Feature, lacks},
     torture,
 };
 use kube::{
@@ -34,6 +35,9 @@ const SUBSETS: [(&str, usize); 2] = [("a", 12), ("b", 8)];
 
 #[test]
 fn given_two_replicas_and_one_with_an_old_cache_then_no_subset_has_more_pods_than_it_may() {
+    if lacks(Feature::JobManagedBy) {
+        return;
+    }
     run_test(torture::deadline(Duration::from_mins(5)), async {
         let count = if torture::is_on() { 500 } else { 60 };
         let world = World::knowing(Kinds::All, &cluster::kubeconfig(), "spread-replicas").await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kruise_testkit::{
     builders::Fixture as _,
     eventually::{NotYet, eventually},
+    features::{Feature, lacks},
 };
 use serde_json::{Value, json};
 
@@ -217,6 +218,9 @@ async fn given_volumes_and_pull_secrets_then_only_what_is_needed_and_missing_is_
 }
 
 async fn given_a_native_sidecar_then_it_keeps_running_beside_and_a_new_image_reaches_no_pod(stage: Arc<Stage>) {
+    if lacks(Feature::SidecarContainers) {
+        return;
+    }
     let native = |image: &str| json!([{"name": "native", "image": image, "restartPolicy": "Always"}]);
     let more = json!({"spec": {"initContainers": native("n:1"), "updateStrategy": {"type": "NotUpdate"}}});
     let set = Set::injecting(&stage, "", &more).await;

@@ -2,6 +2,7 @@
 
 use super::*;
 use futures::future::join_all;
+use kruise_testkit::features::{Feature, lacks};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -39,6 +40,9 @@ async fn owner(stage: &Stage) -> Value {
 }
 
 async fn given_fifty_pods_at_the_same_time_then_exactly_ten_are_in_the_first_subset(stage: Arc<Stage>) {
+    if lacks(Feature::JobManagedBy) {
+        return;
+    }
     spread(
         &stage,
         "Job",
@@ -62,6 +66,9 @@ async fn given_fifty_pods_at_the_same_time_then_exactly_ten_are_in_the_first_sub
 
 async fn given_four_clients_that_make_pods_as_fast_as_they_can_then_no_subset_has_too_many(stage: Arc<Stage>) {
     const PODS: usize = 500;
+    if lacks(Feature::JobManagedBy) {
+        return;
+    }
     let limited = |name: &str, most: i32| nowhere(name, json!({"maxReplicas": most}));
     let subsets = json!([limited("a", 60), limited("b", 40), nowhere("c", json!({}))]);
     spread(&stage, "Job", subsets).await;
