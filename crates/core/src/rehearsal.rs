@@ -26,6 +26,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::plan::{Env, IdSource, Observation, Outcome, Why};
+use crate::shared::availability::is_active;
+use crate::shared::revision;
 use stage::Stage;
 
 /// Pods that are looked at in all rounds together: a thousand Pods are followed for 200 rounds, ten for 2000.
@@ -39,6 +41,23 @@ const STEP: SignedDuration = SignedDuration::from_secs(1);
 /// Time that nobody waits for.
 const LONGEST: Duration = Duration::from_hours(24);
 
+/// An observation with a proposed object in the place of the one that is there.
+pub trait Proposal {
+    /// The kind that is proposed.
+    type Object: WholeKind;
+
+    /// Returns what the proposal would come to.
+    fn rehearse(self, env: &Env) -> Rehearsal;
+}
+
+impl<R: Rehearsed> Proposal for R {
+    type Object = R::Workload;
+
+    fn rehearse(self, env: &Env) -> Rehearsal {
+        rehearse(self, env)
+    }
+}
+
 /// An observation whose objects can be played with.
 pub trait Rehearsed: Observation {
     /// The kind that is planned for.
@@ -46,6 +65,29 @@ pub trait Rehearsed: Observation {
 
     /// What the model changes.
     fn parts(&mut self) -> Parts<'_, Self::Workload>;
+
+    /// What a Pod is called that is there.
+    fn name_of(pod: &Pod) -> String {
+        pod.metadata.name.to_string()
+    }
+
+    /// Whether a write brings a Pod to what is wanted, in place.
+    fn is_update(before: &Pod, after: &Pod) -> bool {
+        revision::of_pod(before) != revision::of_pod(after)
+    }
+
+    /// How many Pods are as the object wants them, by what its status says.
+    fn updated(&mut self) -> usize {
+        let parts = self.parts();
+        let workload = serde_json::to_value(&**parts.workload).unwrap_or_default();
+        let named = ["/status/updateRevision", "/status/daemonSetHash"].map(|path| workload.pointer(path));
+        let Some(target) = named.into_iter().flatten().find_map(Value::as_str) else {
+            return 0;
+        };
+        let pods = parts.pods.iter();
+        pods.filter(|pod| is_active(pod) && revision::is_at(pod, target))
+            .count()
+    }
 
     /// What a Pod that would be made is called; nothing when its name is chance.
     fn place_of(_pod: &Pod) -> Option<String> {
@@ -106,6 +148,9 @@ pub struct Rehearsal {
     pub waves: Vec<Wave>,
     /// What is written besides: claims, and jobs that pull images.
     pub also: Vec<Also>,
+    /// What the workload of each subset is to be. Its own controller then sees to the Pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub subsets: Vec<SubsetChange>,
     /// What holds it back at first.
     pub at_first: Vec<Why>,
     /// What holds it back at the end.
@@ -166,6 +211,30 @@ pub struct Also {
     pub kind: String,
     /// How many.
     pub count: usize,
+}
+
+/// What becomes of the workload of a subset.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubsetChange {
+    /// The subset.
+    pub subset: String,
+    /// Its workload as it is; nothing when it would be made.
+    pub before: Option<SubsetShare>,
+    /// Its workload as it is to be; nothing when it would be deleted, with its Pods.
+    pub after: Option<SubsetShare>,
+    /// It gets another template.
+    pub template_changes: bool,
+}
+
+/// What the workload of a subset is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubsetShare {
+    /// How many Pods.
+    pub replicas: i32,
+    /// How many of them stay at the old revision; nothing when its kind has no partition.
+    pub partition: Option<i32>,
 }
 
 /// Plays through what follows from what is observed.

@@ -19,6 +19,7 @@ pub mod convert;
 pub mod default;
 mod explain;
 mod provision;
+mod rehearsal;
 mod render;
 mod revisions;
 mod schedule;

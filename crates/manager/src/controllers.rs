@@ -83,7 +83,7 @@ const BUILT: &[(&str, Build)] = &[
         controller::RESOURCE_DISTRIBUTION,
         build_one::<resourcedistribution::ResourceDistributions>,
     ),
-    (controller::SIDECAR_SET, build_one::<sidecarset::SidecarSets>),
+    (controller::SIDECAR_SET, build_rehearsed::<sidecarset::SidecarSets>),
     (
         controller::POD_UNAVAILABLE_BUDGET,
         build_one::<podunavailablebudget::PodUnavailableBudgets>,
@@ -95,7 +95,7 @@ const BUILT: &[(&str, Build)] = &[
     (controller::STATEFUL_SET, build_rehearsed::<statefulset::StatefulSets>),
     (
         controller::UNITED_DEPLOYMENT,
-        build_one::<uniteddeployment::UnitedDeployments>,
+        build_rehearsed::<uniteddeployment::UnitedDeployments>,
     ),
     (
         controller::WORKLOAD_SPREAD,

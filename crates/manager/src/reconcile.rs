@@ -24,7 +24,7 @@ pub(crate) use adoption::Adoption;
 use kruise_api::read::from_slice;
 use kruise_core::{
     plan::{Observation, Outcome, Plan},
-    rehearsal::{Rehearsal, Rehearsed, rehearse},
+    rehearsal::{Proposal, Rehearsal},
 };
 use kruise_runtime::{controller, error::Error, events::Regarding, resource::ObjectKey};
 use last::LastOutcomes;
@@ -66,11 +66,11 @@ pub(crate) trait Observer: Send + Sync + Sized + 'static {
 }
 
 /// An observer of a kind whose changes can be played through before they are made.
-pub(crate) trait Rehearser: Observer<Observed: Rehearsed> {
+pub(crate) trait Rehearser: Observer<Observed: Proposal> {
     /// The same as [`Observer::observe`], with this object in the place of the one that is there.
     fn observe_as(
         &self,
-        object: Arc<<Self::Observed as Rehearsed>::Workload>,
+        object: Arc<<Self::Observed as Proposal>::Object>,
         key: &ObjectKey,
         last: Outcome,
     ) -> Option<Self::Observed>;
@@ -154,7 +154,7 @@ impl<O: Observer> Reconciler<O> {
         let object = from_slice(proposed.to_string().as_bytes()).map_err(|error| error.to_string())?;
         let observed = self.observer.observe_as(Arc::new(object), key, Outcome::default());
         let observed = observed.ok_or("the proposed object has no UID")?;
-        Ok(rehearse(observed, &self.context.env_now()))
+        Ok(observed.rehearse(&self.context.env_now()))
     }
 
     fn decide(&self, key: &ObjectKey) -> Option<Decision> {

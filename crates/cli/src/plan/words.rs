@@ -4,7 +4,7 @@ use super::{Answer, Report, proposal::Change};
 use crate::text::{visible, visible_lines};
 use kruise_core::{
     plan::words::reasons,
-    rehearsal::{Rehearsal, Wave},
+    rehearsal::{Rehearsal, SubsetChange, SubsetShare, Wave},
 };
 use serde_json::{Value, json};
 
@@ -82,6 +82,48 @@ fn play(text: &mut String, rehearsal: &Value) {
         text.push_str("\nThe answer is not understood: the manager is of another release than this plugin.\n");
         return;
     };
+    if rehearsal.subsets.is_empty() {
+        play_pods(text, &rehearsal);
+    } else {
+        text.push_str("\nWhat becomes of the subsets, whose own controllers then see to the Pods:\n");
+        for change in &rehearsal.subsets {
+            text.push_str(&format!("  {}\n", visible(&subset(change))));
+        }
+    }
+    if !last.is_empty() && !rehearsal.is_cut_short {
+        paragraph(text, "What holds it back then", &last);
+    }
+}
+
+/// What becomes of the workload of a subset.
+fn subset(change: &SubsetChange) -> String {
+    let pods = |count: i32| pods(usize::try_from(count).unwrap_or_default());
+    let (before, after) = match (&change.before, &change.after) {
+        (None, None) => return format!("{}: nothing", change.subset),
+        (None, Some(after)) => return format!("{}: is made, with {}", change.subset, pods(after.replicas)),
+        (Some(before), None) => return format!("{}: is deleted, with its {}", change.subset, pods(before.replicas)),
+        (Some(before), Some(after)) => (before, after),
+    };
+    let mut parts = Vec::new();
+    if before.replicas != after.replicas {
+        parts.push(format!("{} → {}", before.replicas, pods(after.replicas)));
+    }
+    if change.template_changes {
+        parts.push("gets the new template".to_owned());
+    }
+    let partition = |share: &SubsetShare| share.partition.unwrap_or_default();
+    if partition(before) != partition(after) {
+        parts.push(format!("partition {} → {}", partition(before), partition(after)));
+    } else if change.template_changes && partition(after) > 0 {
+        parts.push(format!("{} stay as they are by its partition", pods(partition(after))));
+    }
+    if parts.is_empty() {
+        parts.push(format!("stays as it is, with {}", pods(after.replicas)));
+    }
+    format!("{}: {}", change.subset, parts.join(", "))
+}
+
+fn play_pods(text: &mut String, rehearsal: &Rehearsal) {
     let total = |count: fn(&Wave) -> usize| rehearsal.waves.iter().map(count).sum::<usize>();
     let totals = [
         (total(|wave| wave.in_place.len()), "updated in place"),
@@ -133,9 +175,6 @@ fn play(text: &mut String, rehearsal: &Value) {
         rehearsal.after.ready,
         rehearsal.updated
     ));
-    if !last.is_empty() {
-        paragraph(text, "What holds it back then", &last);
-    }
 }
 
 fn step(wave: &Wave) -> String {
@@ -275,6 +314,44 @@ mod tests {
              Besides: create 2 PersistentVolumeClaims\n\n\
              At the end: 3 Pods, 3 ready, 2 at the revision of the change.\n\n\
              What holds it back then:\n  - The partition keeps 1 Pod at the old revision.\n\n\
+             Asked: m-1. Nothing was written.\n"
+        );
+    }
+
+    #[test]
+    fn given_subsets_then_it_is_told_what_each_becomes() {
+        let share = |replicas, partition| {
+            Some(SubsetShare {
+                replicas,
+                partition: Some(partition),
+            })
+        };
+        let change = |subset: &str, before, after, template_changes| SubsetChange {
+            subset: subset.to_owned(),
+            before,
+            after,
+            template_changes,
+        };
+        let rehearsal = Rehearsal {
+            subsets: vec![
+                change("a", share(3, 0), share(5, 1), true),
+                change("b", share(2, 2), share(2, 2), true),
+                change("c", share(2, 0), share(2, 0), false),
+                change("d", None, share(1, 0), false),
+                change("e", share(4, 0), None, false),
+            ],
+            ..Rehearsal::default()
+        };
+        let answer = text(&told(json!({"warnings": [], "rehearsal": rehearsal})));
+        let (_, said) = answer.split_once("spec.replicas: 3 → nothing\n\n").unwrap();
+        assert_eq!(
+            said,
+            "What becomes of the subsets, whose own controllers then see to the Pods:\n  \
+             a: 3 → 5 Pods, gets the new template, partition 0 → 1\n  \
+             b: gets the new template, 2 Pods stay as they are by its partition\n  \
+             c: stays as it is, with 2 Pods\n  \
+             d: is made, with 1 Pod\n  \
+             e: is deleted, with its 4 Pods\n\n\
              Asked: m-1. Nothing was written.\n"
         );
     }

@@ -12,26 +12,40 @@ use kruise_api::pod::Pod;
 use kruise_api::read::from_slice;
 use kruise_api::revision::ControllerRevision;
 use kruise_api::shared::lifecycle::{Lifecycle, LifecycleHook};
+use kruise_api::text::Text;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Also, Counts, Rehearsed, Wave};
-use crate::plan::{Action, Env, Outcome, Patch, Plan, Progress};
+use crate::plan::{Action, Env, Outcome, Patch, Plan, Progress, Target};
 use crate::shared::availability::{CONTAINERS_READY, READY, availability, is_active, is_ready};
 use crate::shared::lifecycle::{State, is_fully_hooked, is_hooked, state};
-use crate::shared::{revision, strategic_merge};
+use crate::shared::strategic_merge;
 
 /// What the UIDs of Pods begin with that are made here.
 const MADE: &str = "made-";
+
+/// Namespace and name of a Pod.
+type FullName = (Text, Box<str>);
+
+fn full_name(pod: &Pod) -> FullName {
+    (pod.metadata.namespace.clone(), pod.metadata.name.clone())
+}
+
+fn is(pod: &Pod, target: &Target) -> bool {
+    *pod.metadata.name == *target.name && *pod.metadata.namespace == *target.namespace
+}
 
 /// The objects of a workload, as they would be.
 pub(super) struct Stage<R: Rehearsed> {
     observed: R,
     uid: String,
     /// Pods that were written since the nodes last looked at them.
-    written: BTreeSet<Box<str>>,
+    written: BTreeSet<FullName>,
+    /// Of those, Pods whose containers start anew.
+    restarting: BTreeSet<FullName>,
     /// Pods that somebody helped already.
-    helped: BTreeSet<Box<str>>,
+    helped: BTreeSet<FullName>,
     made: usize,
 }
 
@@ -42,6 +56,7 @@ impl<R: Rehearsed> Stage<R> {
             observed,
             uid: String::new(),
             written: BTreeSet::new(),
+            restarting: BTreeSet::new(),
             helped: BTreeSet::new(),
             made: 0,
         };
@@ -60,23 +75,19 @@ impl<R: Rehearsed> Stage<R> {
     }
 
     pub(super) fn counts(&mut self, now: Timestamp) -> Counts {
+        let restarting = std::mem::take(&mut self.restarting);
+        let is_ready = |pod: &Pod| availability(pod, 0, now).is_now() && !restarting.contains(&full_name(pod));
         let active = self.pods().iter().filter(|pod| is_active(pod));
-        active.fold(Counts::default(), |counts, pod| Counts {
+        let counts = active.fold(Counts::default(), |counts, pod| Counts {
             pods: counts.pods + 1,
-            ready: counts.ready + usize::from(availability(pod, 0, now).is_now()),
-        })
+            ready: counts.ready + usize::from(is_ready(pod)),
+        });
+        self.restarting = restarting;
+        counts
     }
 
-    /// How many Pods are at the revision that the status names.
     pub(super) fn updated(&mut self) -> usize {
-        let workload = self.workload();
-        let named = ["/status/updateRevision", "/status/daemonSetHash"].map(|path| workload.pointer(path));
-        let Some(target) = named.into_iter().flatten().find_map(Value::as_str) else {
-            return 0;
-        };
-        let pods = self.pods().iter();
-        pods.filter(|pod| is_active(pod) && revision::is_at(pod, target))
-            .count()
+        self.observed.updated()
     }
 
     fn workload(&mut self) -> Value {
@@ -102,8 +113,8 @@ impl<R: Rehearsed> Stage<R> {
         let object = action.object();
         match (object.resource, action) {
             (Pod::RESOURCE, Action::Create { body, .. }) => self.create(body.json(), now, wave),
-            (Pod::RESOURCE, Action::Patch { patch, .. }) => self.patch(&object.name, patch, wave),
-            (Pod::RESOURCE, Action::Delete { .. } | Action::Evict { .. }) => self.delete(&object.name, now, wave),
+            (Pod::RESOURCE, Action::Patch { patch, .. }) => self.patch(object, patch, wave),
+            (Pod::RESOURCE, Action::Delete { .. } | Action::Evict { .. }) => self.delete(object, now, wave),
             (ControllerRevision::RESOURCE, _) => self.write_revision(action),
             (resource, Action::Patch { patch, .. })
                 if (resource.group, resource.kind) == (R::Workload::GROUP, R::Workload::KIND) =>
@@ -145,20 +156,21 @@ impl<R: Rehearsed> Stage<R> {
         let Some(pod) = read::<Pod>(&pod) else {
             return false;
         };
-        self.written.insert(pod.metadata.name.clone());
+        self.written.insert(full_name(&pod));
         wave.created += 1;
         wave.places.extend(R::place_of(&pod));
         self.pods().push(pod);
         true
     }
 
-    fn patch(&mut self, name: &str, patch: &Patch, wave: &mut Wave) -> bool {
-        let Some(place) = self.pods().iter().position(|pod| *pod.metadata.name == *name) else {
+    fn patch(&mut self, target: &Target, patch: &Patch, wave: &mut Wave) -> bool {
+        let Some(place) = self.pods().iter().position(|pod| is(pod, target)) else {
             return false;
         };
         let mut pods = std::mem::take(self.pods());
         let mut has_changed = false;
         if let Some(pod) = pods.get_mut(place) {
+            let was_owned = self.owns(pod);
             let new = change(pod, |json| match patch {
                 Patch::Merge(patch) => merge_patch::merge(json, patch),
                 Patch::Strategic(patch) => {
@@ -167,16 +179,16 @@ impl<R: Rehearsed> Stage<R> {
                 }
             });
             if let Some(new) = new.filter(|new| new != pod) {
-                if revision::of_pod(&new) != revision::of_pod(pod) {
-                    wave.in_place.push(called(&new));
+                if R::is_update(pod, &new) {
+                    wave.in_place.push(called::<R>(&new));
+                    self.restarting.insert(full_name(&new));
                 }
                 has_changed = true;
                 *pod = new;
-                self.written.insert(name.into());
+                self.written.insert(full_name(pod));
             }
-            let mut owners = pod.metadata.owner_references.0.iter();
-            if !owners.any(|owner| owner.uid.to_string() == self.uid) {
-                wave.released.push(called(pod));
+            if was_owned && !self.owns(pod) {
+                wave.released.push(called::<R>(pod));
                 pods.remove(place);
             }
         }
@@ -184,14 +196,19 @@ impl<R: Rehearsed> Stage<R> {
         has_changed
     }
 
-    fn delete(&mut self, name: &str, now: Timestamp, wave: &mut Wave) -> bool {
-        let Some(pod) = self.pods().iter_mut().find(|pod| *pod.metadata.name == *name) else {
+    fn owns(&self, pod: &Pod) -> bool {
+        let mut owners = pod.metadata.owner_references.0.iter();
+        owners.any(|owner| owner.uid.to_string() == self.uid)
+    }
+
+    fn delete(&mut self, target: &Target, now: Timestamp, wave: &mut Wave) -> bool {
+        let Some(pod) = self.pods().iter_mut().find(|pod| is(pod, target)) else {
             return false;
         };
         if pod.metadata.is_deleting() {
             return false;
         }
-        wave.deleted.push(called(pod));
+        wave.deleted.push(called::<R>(pod));
         Arc::make_mut(pod).metadata.deletion_timestamp = Some(now.into());
         true
     }
@@ -247,9 +264,10 @@ impl<R: Rehearsed> Stage<R> {
     /// Nodes do what they have to: Pods that were written run and are ready, and those that are deleted are gone.
     pub(super) fn settle(&mut self, now: Timestamp) {
         let written = std::mem::take(&mut self.written);
+        self.restarting.clear();
         let pods = self.pods();
         pods.retain(|pod| !pod.metadata.is_deleting());
-        for pod in pods.iter_mut().filter(|pod| written.contains(&pod.metadata.name)) {
+        for pod in pods.iter_mut().filter(|pod| written.contains(&full_name(pod))) {
             run(pod, now);
         }
     }
@@ -261,10 +279,10 @@ impl<R: Rehearsed> Stage<R> {
         for pod in self.pods().iter_mut().filter(|pod| is_active(pod)) {
             if let Some(new) = lifecycle.as_ref().and_then(|lifecycle| answer(pod, lifecycle)) {
                 *pod = new;
-                wave.hooks_answered.push(called(pod));
-            } else if !is_ready(pod) && helped.insert(pod.metadata.name.clone()) {
+                wave.hooks_answered.push(called::<R>(pod));
+            } else if !is_ready(pod) && helped.insert(full_name(pod)) {
                 run(pod, now);
-                wave.assumed_ready.push(called(pod));
+                wave.assumed_ready.push(called::<R>(pod));
             }
         }
         self.helped = helped;
@@ -284,11 +302,11 @@ fn count(also: &mut Vec<Also>, verb: &str, kind: &str) {
 }
 
 /// The name of a Pod; that of one that was made here may be chance.
-fn called(pod: &Pod) -> String {
+fn called<R: Rehearsed>(pod: &Pod) -> String {
     if pod.metadata.uid.to_string().starts_with(MADE) {
         "a new Pod".to_owned()
     } else {
-        pod.metadata.name.to_string()
+        R::name_of(pod)
     }
 }
 

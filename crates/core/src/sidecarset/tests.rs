@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 mod hot_upgrade;
 mod missing;
 mod properties;
+mod rehearsal;
 mod takeover;
 
 fn world(pods: usize, strategy: &Value) -> World {

@@ -2,6 +2,7 @@
 
 mod children;
 mod properties;
+mod rehearsal;
 mod reserve;
 mod stuck;
 mod takeover;

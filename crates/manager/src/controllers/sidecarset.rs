@@ -12,7 +12,7 @@ mod maybe_missing;
 use super::pods::has_changed;
 use crate::{
     platform::{PODS_BY_NAMESPACE, PODS_BY_SIDECAR_SET, Platform, SETS_BY_BASE},
-    reconcile::{Enqueue, Observer, Watches},
+    reconcile::{Enqueue, Observer, Rehearser, Watches},
 };
 use annotations::Annotations;
 use jiff::Timestamp;
@@ -120,9 +120,41 @@ impl Observer for SidecarSets {
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
         let set = self.sets.get("", &key.name)?;
-        let pods = self.pods.by(&PODS_BY_SIDECAR_SET, &key.name);
-        self.remember_pace(&key.name, pods.len());
         let maybe_missing = self.maybe_missing(&set);
+        let observed = self.observe_with(set, maybe_missing, key, last);
+        self.remember_pace(&key.name, observed.pods.len());
+        self.publish_missing(&key.name, count_missing(&observed));
+        Some(observed)
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        self.maybe_missing.forget(&key.name);
+        self.annotations.forget(&key.name);
+        self.paces.lock().remove(&*key.name);
+        let _ = self.without_sidecars.remove_label_values(&[&key.name]);
+    }
+}
+
+impl Rehearser for SidecarSets {
+    fn observe_as(&self, set: Arc<SidecarSet>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
+        // Nothing that is remembered of the set there is touched.
+        let maybe_missing = self.look_for_lacking(&set);
+        Some(
+            self.observe_with(set, maybe_missing, key, last)
+                .with_cached_annotations(),
+        )
+    }
+}
+
+impl SidecarSets {
+    fn observe_with(
+        &self,
+        set: Arc<SidecarSet>,
+        maybe_missing: Vec<Arc<Pod>>,
+        key: &ObjectKey,
+        last: Outcome,
+    ) -> Observed {
+        let pods = self.pods.by(&PODS_BY_SIDECAR_SET, &key.name);
         let names: BTreeSet<&str> = pods
             .iter()
             .chain(&maybe_missing)
@@ -139,7 +171,7 @@ impl Observer for SidecarSets {
         {
             revisions.extend(self.revisions.get(&self.system, name));
         }
-        let observed = Observed {
+        Observed {
             canaries: self.sets.by(&SETS_BY_BASE, &key.name),
             revisions,
             annotations: self.annotations.of(&key.name),
@@ -149,20 +181,9 @@ impl Observer for SidecarSets {
             pods,
             last,
             set,
-        };
-        self.publish_missing(&key.name, count_missing(&observed));
-        Some(observed)
+        }
     }
 
-    fn forget(&self, key: &ObjectKey) {
-        self.maybe_missing.forget(&key.name);
-        self.annotations.forget(&key.name);
-        self.paces.lock().remove(&*key.name);
-        let _ = self.without_sidecars.remove_label_values(&[&key.name]);
-    }
-}
-
-impl SidecarSets {
     fn set_changed(&self, event: &Event<'_, SidecarSet>, enqueue: &Enqueue<'_>) {
         let Some(set) = event.latest() else { return };
         if event.new.is_none() {
@@ -250,24 +271,29 @@ impl SidecarSets {
     /// The Pods that may lack the containers of a set.
     fn maybe_missing(&self, set: &SidecarSet) -> Vec<Arc<Pod>> {
         let generation = set.metadata.generation.unwrap_or_default();
-        let known = self.maybe_missing.of(set.name(), generation, || {
-            let is_lacking = |pod: &Pod| {
-                let namespace = self.namespaces.get("", &pod.metadata.namespace);
-                lacks(set, pod, namespace.as_deref(), &self.system)
-            };
-            if let Some(namespaces) = pinned_namespaces(set) {
-                let pods = namespaces
-                    .into_iter()
-                    .flat_map(|namespace| self.pods.select(&PODS_BY_NAMESPACE, namespace, is_lacking));
-                return pods.collect();
-            }
-            let mut pods = self.pods.list();
-            pods.retain(|pod| is_lacking(pod));
-            pods
-        });
+        let known = self
+            .maybe_missing
+            .of(set.name(), generation, || self.look_for_lacking(set));
         let pods = known.into_iter();
         pods.filter_map(|key| self.pods.get(&key.namespace, &key.name))
             .collect()
+    }
+
+    /// Goes through all Pods that may be of a set.
+    fn look_for_lacking(&self, set: &SidecarSet) -> Vec<Arc<Pod>> {
+        let is_lacking = |pod: &Pod| {
+            let namespace = self.namespaces.get("", &pod.metadata.namespace);
+            lacks(set, pod, namespace.as_deref(), &self.system)
+        };
+        if let Some(namespaces) = pinned_namespaces(set) {
+            let pods = namespaces
+                .into_iter()
+                .flat_map(|namespace| self.pods.select(&PODS_BY_NAMESPACE, namespace, is_lacking));
+            return pods.collect();
+        }
+        let mut pods = self.pods.list();
+        pods.retain(|pod| is_lacking(pod));
+        pods
     }
 
     fn remember_pace(&self, set: &str, pods: usize) {

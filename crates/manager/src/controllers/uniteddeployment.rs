@@ -10,7 +10,7 @@ use crate::{
     platform::{
         HEADS_BY_OWNER, PODS_BY_OWNER, Platform, REVISIONS_BY_NAMESPACE, SUBSET_ORPHANS, SUBSETS_BY_OWNER, Watched,
     },
-    reconcile::{Adoption, Enqueue, Observer, Watches},
+    reconcile::{Adoption, Enqueue, Observer, Rehearser, Watches},
 };
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kruise_api::{
@@ -110,7 +110,16 @@ impl Observer for UnitedDeployments {
     }
 
     fn observe(&self, key: &ObjectKey, last: Outcome) -> Option<Observed> {
-        let united = self.united.get(&key.namespace, &key.name)?;
+        self.observe_as(self.united.get(&key.namespace, &key.name)?, key, last)
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        self.adoption.forget(key);
+    }
+}
+
+impl Rehearser for UnitedDeployments {
+    fn observe_as(&self, united: Arc<UnitedDeployment>, key: &ObjectKey, last: Outcome) -> Option<Observed> {
         let uid = united.uid()?;
         let mut children = self.orphans(key, &united);
         for Workloads { kind, store } in &self.workloads {
@@ -140,10 +149,6 @@ impl Observer for UnitedDeployments {
             last,
             united,
         })
-    }
-
-    fn forget(&self, key: &ObjectKey) {
-        self.adoption.forget(key);
     }
 }
 

@@ -9,6 +9,7 @@ use k8s_openapi::{
         core::v1::{Event, PersistentVolumeClaim, Pod, ResourceQuota, Service},
     },
 };
+use kruise_api::merge_patch::merge;
 use kruise_testkit::{
     builders::{Fixture as _, Workload},
     eventually::{NotYet, eventually},
@@ -71,6 +72,23 @@ impl Stage {
 
     pub(crate) fn client(&self) -> kube::Client {
         self.shared().world.client.clone()
+    }
+
+    /// Has the manager play a change of an object through, which is a merge patch; the manager's cache may be behind.
+    pub(crate) async fn rehearse(&self, live: &Value, change: &Value) -> Value {
+        let mut proposed = json!({"apiVersion": live["apiVersion"], "kind": live["kind"],
+            "metadata": {"name": live["metadata"]["name"], "namespace": live["metadata"]["namespace"]}, "spec": live["spec"]});
+        merge(&mut proposed, change);
+        let question = json!({"kind": live["kind"], "name": live["metadata"]["name"], "uid": live["metadata"]["uid"], "proposed": proposed});
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("explain.kruise.io", "v1alpha1", "Explanation"));
+        let questions: Api<DynamicObject> = Api::namespaced_with(self.client(), self.namespace(), &resource);
+        let question = DynamicObject::new("rehearse", &resource).data(json!({"spec": question}));
+        let params = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let answer = questions.create(&params, &question).await.unwrap();
+        answer.data["status"]["proposal"]["rehearsal"].clone()
     }
 
     /// The namespace of the scenario.

@@ -41,6 +41,27 @@ async fn given_a_new_image_then_pods_get_it_in_place_within_the_partition(stage:
     let strategy = json!({"updateStrategy": {"partition": 2, "maxUnavailable": 2}});
     let set = settled(&stage, 5, &strategy).await;
     let before = set.pods().await;
+    let live = set.get().await;
+    let mut containers = live["spec"]["containers"].clone();
+    containers[0]["image"] = json!("log:2");
+    let told = stage
+        .rehearse(&live, &json!({"spec": {"containers": containers}}))
+        .await;
+    let waves = told["waves"].as_array().unwrap().iter();
+    let in_place: Vec<&Value> = waves
+        .flat_map(|wave| wave["inPlace"].as_array().into_iter().flatten())
+        .collect();
+    assert_eq!(
+        (in_place.len(), &told["updated"], &told["leastReady"]),
+        (3, &json!(3), &json!(3)),
+        "{told:#}"
+    );
+    assert!(
+        in_place
+            .iter()
+            .all(|name| name.as_str().unwrap().starts_with(stage.namespace())),
+        "{told:#}"
+    );
     set.image("log:2").await;
     let status = set.status(&json!({"updatedPods": 3, "updatedReadyPods": 3})).await;
     let pods = set.pods().await;

@@ -24,6 +24,13 @@ async fn given_partitions_then_each_subset_goes_as_far_as_it_may(stage: Arc<Stag
     settled(&stage, &spec(NATIVE_SET, 6, json!([{"name": "a"}, {"name": "b"}]))).await;
     let mut change = to_image(NATIVE_SET, "nginx:1.21");
     change["spec"]["updateStrategy"] = json!({"type": "Manual", "manualUpdate": {"partitions": {"a": 2}}});
+    let live = stage.objects("v1beta1", "UnitedDeployment").get("web").await.unwrap();
+    let told = stage.rehearse(&serde_json::to_value(live).unwrap(), &change).await;
+    let becomes = |subset: &str, partition: i32| {
+        json!({"subset": subset, "before": {"replicas": 3, "partition": 0}, "after": {"replicas": 3, "partition": partition},
+            "templateChanges": true})
+    };
+    assert_eq!(told["subsets"], json!([becomes("a", 2), becomes("b", 0)]), "{told:#}");
     stage.patch("web", change).await;
     let status = stage
         .status("web", json!({"updatedReplicas": 4, "updatedReadyReplicas": 4}))
