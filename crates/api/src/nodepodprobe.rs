@@ -4,11 +4,32 @@
 use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use serde::Deserialize;
+
+use crate::meta::Meta;
 use crate::registry::{KindInfo, VersionInfo};
 use crate::shared::probing::ProbeState;
+use crate::wire::or_empty;
 
 /// The registry's entry.
 pub const KIND: KindInfo = KindInfo::of::<v1alpha1::NodePodProbe>(&[VersionInfo::of::<v1alpha1::NodePodProbe>(&[])]);
+
+/// What controllers keep of a NodePodProbe: all but most of the metadata. There is one for each node, so they are many.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct CachedNodePodProbe {
+    /// Name, labels and so on.
+    #[serde(deserialize_with = "or_empty")]
+    pub metadata: Meta,
+    /// The probes to run.
+    #[serde(deserialize_with = "or_empty")]
+    pub spec: NodePodProbeSpec,
+    /// What they found.
+    #[serde(deserialize_with = "or_empty")]
+    pub status: NodePodProbeStatus,
+}
+
+projection!(CachedNodePodProbe, of: v1alpha1::NodePodProbe);
 
 /// Version v1alpha1.
 pub mod v1alpha1 {

@@ -14,8 +14,7 @@ use std::sync::Arc;
 use kruise_api::kind::Kind as _;
 use kruise_api::names::pattern;
 use kruise_api::node::Node;
-use kruise_api::nodepodprobe::v1alpha1::NodePodProbe;
-use kruise_api::nodepodprobe::{PodProbe, PodProbeStatus};
+use kruise_api::nodepodprobe::{CachedNodePodProbe, PodProbe, PodProbeStatus};
 use kruise_api::pod::Pod;
 use kruise_api::podprobemarker::v1alpha1::PodProbeMarker;
 use kruise_api::resource::Preconditions;
@@ -35,7 +34,7 @@ pub struct Observed {
     /// The node.
     pub node: Option<Arc<Node>>,
     /// Its NodePodProbe.
-    pub list: Option<Arc<NodePodProbe>>,
+    pub list: Option<Arc<CachedNodePodProbe>>,
     /// The Pods that it names, by namespace and name.
     pub pods: BTreeMap<(String, String), Arc<Pod>>,
     /// The markers that it names, by namespace and name.
@@ -58,7 +57,7 @@ pub fn is_due(node: &Node) -> bool {
 }
 
 /// The Pods that a NodePodProbe names, by namespace and name.
-pub fn pods_named(list: &NodePodProbe) -> BTreeSet<(String, String)> {
+pub fn pods_named(list: &CachedNodePodProbe) -> BTreeSet<(String, String)> {
     let asked = list.spec.pod_probes.iter().map(|pod| (&pod.namespace, &pod.name));
     let answered = statuses(list).iter().map(|pod| (&pod.namespace, &pod.name));
     let all = asked.chain(answered);
@@ -66,7 +65,7 @@ pub fn pods_named(list: &NodePodProbe) -> BTreeSet<(String, String)> {
 }
 
 /// The markers that a NodePodProbe names, by namespace and name.
-pub fn markers_named(list: &NodePodProbe) -> BTreeSet<(String, String)> {
+pub fn markers_named(list: &CachedNodePodProbe) -> BTreeSet<(String, String)> {
     let asked = list.spec.pod_probes.iter().flat_map(|pod| {
         let names = pod.probes.iter().map(|probe| &probe.name);
         names.map(move |name| (&pod.namespace, name))
@@ -83,7 +82,7 @@ pub fn markers_named(list: &NodePodProbe) -> BTreeSet<(String, String)> {
 }
 
 /// Whether a NodePodProbe lists a Pod.
-pub fn lists(list: &NodePodProbe, pod: &Pod) -> bool {
+pub fn lists(list: &CachedNodePodProbe, pod: &Pod) -> bool {
     let uid = pod.metadata.uid.to_string();
     list.spec.pod_probes.iter().any(|entry| entry.uid == uid)
 }
@@ -95,15 +94,15 @@ pub fn plan(observed: &Observed, _: &Env) -> Plan {
     let Some(list) = &observed.list else {
         if node.is_some_and(is_due) {
             let body = json!({
-                "apiVersion": NodePodProbe::API_VERSION, "kind": NodePodProbe::KIND,
+                "apiVersion": CachedNodePodProbe::API_VERSION, "kind": CachedNodePodProbe::KIND,
                 "metadata": {"name": observed.name}, "spec": {},
             });
-            let object = Target::new(NodePodProbe::RESOURCE, "", &observed.name);
+            let object = Target::new(CachedNodePodProbe::RESOURCE, "", &observed.name);
             plan.push(single(Action::create(object, body)));
         }
         return plan;
     };
-    if list.metadata.deletion_timestamp.is_some() {
+    if list.metadata.is_deleting() {
         plan.because(why::General::Deleting);
         return plan;
     }
@@ -120,7 +119,7 @@ pub fn plan(observed: &Observed, _: &Env) -> Plan {
 }
 
 /// Drops Pods that are not there any more.
-fn drop_gone(observed: &Observed, list: &NodePodProbe, plan: &mut Plan) {
+fn drop_gone(observed: &Observed, list: &CachedNodePodProbe, plan: &mut Plan) {
     let is_there = |entry: &&PodProbe| {
         let pod = observed.pods.get(&(entry.namespace.clone(), entry.name.clone()));
         pod.is_some_and(|pod| is_active(pod) && pod.metadata.uid.to_string() == entry.uid)
@@ -138,7 +137,7 @@ fn drop_gone(observed: &Observed, list: &NodePodProbe, plan: &mut Plan) {
 }
 
 /// Tells Pods about which the daemon owes an answer.
-fn explain(list: &NodePodProbe, plan: &mut Plan) {
+fn explain(list: &CachedNodePodProbe, plan: &mut Plan) {
     let is_answered = |pod: &PodProbe, probe: &str| {
         let statuses = statuses(list).iter().filter(|status| status.uid == pod.uid);
         let mut states = statuses.flat_map(|status| &status.probe_states);
@@ -153,11 +152,8 @@ fn explain(list: &NodePodProbe, plan: &mut Plan) {
 }
 
 /// What the daemon has said.
-fn statuses(list: &NodePodProbe) -> &[PodProbeStatus] {
-    list.status
-        .as_ref()
-        .map(|status| status.pod_probe_statuses.as_slice())
-        .unwrap_or_default()
+fn statuses(list: &CachedNodePodProbe) -> &[PodProbeStatus] {
+    &list.status.pod_probe_statuses
 }
 
 fn single(action: Action) -> Step {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use kruise_api::gates::Gate;
 use kruise_api::names::{annotation, finalizer};
 use kruise_api::node::Node;
-use kruise_api::nodepodprobe::v1alpha1::NodePodProbe;
+use kruise_api::nodepodprobe::CachedNodePodProbe;
 use kruise_api::pod::Pod;
 use kruise_api::podprobemarker::v1alpha1::PodProbeMarker;
 use kruise_api::podprobemarker::{PodProbeMarkerSpec, PodProbeMarkerStatus};
@@ -51,7 +51,7 @@ pub struct Observed {
     /// The nodes of these Pods, by name.
     pub nodes: BTreeMap<String, Arc<Node>>,
     /// The NodePodProbes of these nodes, and all others that list probes of the marker, by name.
-    pub node_probes: BTreeMap<String, Arc<NodePodProbe>>,
+    pub node_probes: BTreeMap<String, Arc<CachedNodePodProbe>>,
     /// What was written to Pods last.
     pub written: Written,
     /// What came of the last plan.

@@ -69,7 +69,7 @@ pub fn catalogue() -> Vec<KindInfo> {
         KindInfo::of::<api::imagelistpulljob::v1beta1::ImageListPullJob>(),
         KindInfo::of::<api::imagepulljob::v1beta1::ImagePullJob>(),
         KindInfo::of::<api::nodeimage::CachedNodeImage>(),
-        KindInfo::of::<api::nodepodprobe::v1alpha1::NodePodProbe>(),
+        KindInfo::of::<api::nodepodprobe::CachedNodePodProbe>(),
         KindInfo::of::<api::persistentpodstate::v1beta1::PersistentPodState>(),
         KindInfo::of::<api::podprobemarker::v1alpha1::PodProbeMarker>(),
         KindInfo::of::<api::podunavailablebudget::v1beta1::PodUnavailableBudget>(),

@@ -33,6 +33,7 @@ use tokio::time::Instant;
 
 use crate::cache::{Position, Store, Version};
 use crate::resource::ObjectKey;
+use crate::shrink::shrink_if_empty;
 use crate::writer::Written;
 
 /// Where writes become visible: any [`Store`].
@@ -240,6 +241,7 @@ impl Expectations {
         });
         let Some(oldest) = pending.iter().min_by_key(|each| each.since) else {
             all.remove(key);
+            shrink_if_empty(&mut all);
             return Visible::All;
         };
         Visible::NotYet {

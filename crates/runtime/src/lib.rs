@@ -79,5 +79,6 @@ pub mod metrics;
 pub mod queue;
 pub mod requests;
 pub mod resource;
+mod shrink;
 pub mod shutdown;
 pub mod writer;

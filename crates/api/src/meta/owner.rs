@@ -11,6 +11,7 @@ use crate::job::Job;
 use crate::kind::Kind;
 use crate::node::Node;
 use crate::nodeimage::CachedNodeImage;
+use crate::nodepodprobe::CachedNodePodProbe;
 use crate::pod::Pod;
 use crate::revision::ControllerRevision;
 use crate::secret::Secret;
@@ -80,7 +81,7 @@ macro_rules! owned {
     )+};
 }
 
-owned!(CachedNodeImage ConfigMap ControllerRevision Job Node PartialObject Pod Secret SubsetWorkload);
+owned!(CachedNodeImage CachedNodePodProbe ConfigMap ControllerRevision Job Node PartialObject Pod Secret SubsetWorkload);
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use kruise_api::names::pattern;
-use kruise_api::nodepodprobe::v1alpha1::NodePodProbe;
+use kruise_api::nodepodprobe::CachedNodePodProbe;
 use kruise_api::nodepodprobe::{ContainerProbeState, PodProbeStatus};
 use kruise_api::pod::Pod;
 use kruise_api::pod::status::Holds;
@@ -24,7 +24,7 @@ use crate::plan::{Action, Chain, OnFailure, Pace, Phase, Step, Target};
 use crate::shared::availability::is_active;
 use crate::shared::probe_marks::Marks;
 
-pub(super) fn step(observed: &Observed, list: &NodePodProbe) -> Step {
+pub(super) fn step(observed: &Observed, list: &CachedNodePodProbe) -> Step {
     let mut step = Step::new(Phase::Update, Pace::Bounded, OnFailure::GoOn);
     for status in statuses(list) {
         let Some(pod) = observed.pods.get(&(status.namespace.clone(), status.name.clone())) else {

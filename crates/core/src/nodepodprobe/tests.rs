@@ -46,7 +46,7 @@ impl World {
         let entry = json!({"name": "p", "namespace": "ns", "uid": "u", "IP": "", "probes": [
             {"name": "game#idle", "containerName": "main", "probe": {}}]});
         cluster.put(
-            NodePodProbe::RESOURCE,
+            CachedNodePodProbe::RESOURCE,
             json!({"metadata": {"name": "n"}, "spec": {"podProbes": [entry]}}),
         );
         Self {
@@ -60,7 +60,7 @@ impl World {
         fn read<K: serde::de::DeserializeOwned>(object: &Value) -> Arc<K> {
             Arc::new(serde_json::from_value(object.clone()).unwrap())
         }
-        let list: Option<Arc<NodePodProbe>> = self.cluster.get(NodePodProbe::RESOURCE, "n").map(read);
+        let list: Option<Arc<CachedNodePodProbe>> = self.cluster.get(CachedNodePodProbe::RESOURCE, "n").map(read);
         let named = list.as_deref().map(pods_named).unwrap_or_default();
         let ours = |(namespace, _): &(String, String)| namespace == "ns";
         let pods = named.into_iter().filter(ours).filter_map(|(namespace, name)| {
@@ -110,7 +110,7 @@ impl World {
     }
 
     fn report_on(&mut self, statuses: &Value) {
-        self.cluster.edit(NodePodProbe::RESOURCE, "n", |list| {
+        self.cluster.edit(CachedNodePodProbe::RESOURCE, "n", |list| {
             list["status"] = json!({ "podProbeStatuses": statuses });
         });
         self.run();
@@ -140,7 +140,10 @@ impl World {
 #[test]
 fn given_a_node_then_its_list_comes_when_it_is_ready_and_goes_with_it() {
     let mut world = World::new(&[]);
-    world.cluster.objects.remove(&(NodePodProbe::RESOURCE, "n".to_owned()));
+    world
+        .cluster
+        .objects
+        .remove(&(CachedNodePodProbe::RESOURCE, "n".to_owned()));
     for (labels, ready) in [(json!({}), "False"), (json!({"type": "virtual-kubelet"}), "True")] {
         world.cluster.put(Node::RESOURCE, node(&labels, ready));
         assert!(world.plan().is_idle(), "{labels} {ready}");
@@ -148,7 +151,7 @@ fn given_a_node_then_its_list_comes_when_it_is_ready_and_goes_with_it() {
     world.cluster.put(Node::RESOURCE, node(&json!({}), "True"));
     world.run();
     assert_eq!(
-        world.cluster.get(NodePodProbe::RESOURCE, "n").unwrap()["spec"],
+        world.cluster.get(CachedNodePodProbe::RESOURCE, "n").unwrap()["spec"],
         json!({})
     );
     // A node that is not ready for a while keeps it.
@@ -158,7 +161,7 @@ fn given_a_node_then_its_list_comes_when_it_is_ready_and_goes_with_it() {
         node["metadata"]["deletionTimestamp"] = json!("2026-05-01T10:00:00Z");
     });
     world.run();
-    assert!(world.cluster.get(NodePodProbe::RESOURCE, "n").is_none());
+    assert!(world.cluster.get(CachedNodePodProbe::RESOURCE, "n").is_none());
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn given_pods_that_are_gone_have_ended_or_were_made_anew_then_their_entries_go()
                 .edit(Pod::RESOURCE, "p", |pod| pod["metadata"]["uid"] = json!("other")),
         }
         world.run();
-        let list = world.cluster.get(NodePodProbe::RESOURCE, "n").unwrap();
+        let list = world.cluster.get(CachedNodePodProbe::RESOURCE, "n").unwrap();
         assert_eq!(list["spec"]["podProbes"], json!([]), "{change}");
     }
 }
@@ -333,7 +336,7 @@ proptest! {
         for report in &reports {
             let states: Vec<Value> = report.iter().map(|(place, found, message)| state(names[*place], found, message, 1)).collect();
             straight.report(&json!(states));
-            crashing.cluster.edit(NodePodProbe::RESOURCE, "n", |list| {
+            crashing.cluster.edit(CachedNodePodProbe::RESOURCE, "n", |list| {
                 list["status"] = json!({"podProbeStatuses": [{"name": "p", "namespace": "ns", "uid": "u", "probeStates": states}]});
             });
             crashing.round_of(crash);

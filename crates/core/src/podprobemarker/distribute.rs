@@ -9,7 +9,7 @@
 use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kruise_api::names::pattern;
-use kruise_api::nodepodprobe::v1alpha1::NodePodProbe;
+use kruise_api::nodepodprobe::CachedNodePodProbe;
 use kruise_api::nodepodprobe::{ContainerProbe, PodProbe};
 use kruise_api::pod::Pod;
 use kruise_api::podprobemarker::PodContainerProbe;
@@ -48,8 +48,8 @@ pub(super) fn take_back(observed: &Observed) -> Step {
     step
 }
 
-fn push(step: &mut Step, observed: &Observed, list: &NodePodProbe, pods: &[&Pod]) {
-    if list.metadata.deletion_timestamp.is_some() {
+fn push(step: &mut Step, observed: &Observed, list: &CachedNodePodProbe, pods: &[&Pod]) {
+    if list.metadata.is_deleting() {
         return;
     }
     let wanted = wanted(&observed.marker, &list.spec.pod_probes, pods);

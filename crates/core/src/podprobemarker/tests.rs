@@ -66,7 +66,7 @@ impl World {
 
     fn list(&mut self, node: &str, entries: &Value) {
         let list = json!({"metadata": {"name": node}, "spec": {"podProbes": entries}});
-        self.cluster.put(NodePodProbe::RESOURCE, list);
+        self.cluster.put(CachedNodePodProbe::RESOURCE, list);
     }
 
     fn observe(&self) -> Option<Observed> {
@@ -79,7 +79,7 @@ impl World {
         Some(Observed {
             pods: pods.filter(|pod| chooses(&marker, pod)).collect(),
             nodes: by_name(Node::RESOURCE).map(|(name, node)| (name, read(node))).collect(),
-            node_probes: by_name(NodePodProbe::RESOURCE)
+            node_probes: by_name(CachedNodePodProbe::RESOURCE)
                 .map(|(name, list)| (name, read(list)))
                 .collect(),
             written: self.written.clone(),
@@ -139,7 +139,7 @@ impl World {
     }
 
     fn entries(&self, node: &str) -> Value {
-        let list = self.cluster.get(NodePodProbe::RESOURCE, node);
+        let list = self.cluster.get(CachedNodePodProbe::RESOURCE, node);
         list.map(|list| list["spec"]["podProbes"].clone()).unwrap_or_default()
     }
 
@@ -223,7 +223,10 @@ fn given_pods_that_cannot_be_probed_then_they_are_not_listed_before_they_can() {
 #[test]
 fn given_a_node_without_a_list_then_it_is_said_and_listed_once_there_is_one() {
     let mut world = World::new(&json!([exec("idle")])).with(&[pod("a", "n1")]);
-    world.cluster.objects.remove(&(NodePodProbe::RESOURCE, "n1".to_owned()));
+    world
+        .cluster
+        .objects
+        .remove(&(CachedNodePodProbe::RESOURCE, "n1".to_owned()));
     world.run();
     let said = "Nodes without a NodePodProbe, which they get when they are ready: n1.";
     assert_eq!(world.whys(), [said]);

@@ -1,13 +1,13 @@
 //! NodePodProbe.
 
-use kruise_api::nodepodprobe::v1alpha1::NodePodProbe;
+use kruise_api::nodepodprobe::CachedNodePodProbe;
 use kruise_api::shared::probing::ProbeState;
 
 use super::{Family, count, sampled};
 
-sampled!(NodePodProbe, FAMILIES);
+sampled!(CachedNodePodProbe, FAMILIES);
 
-const FAMILIES: &[Family<NodePodProbe>] = &[
+const FAMILIES: &[Family<CachedNodePodProbe>] = &[
     Family::CREATED,
     Family::LABELS,
     Family::ANNOTATIONS,
@@ -20,7 +20,7 @@ const FAMILIES: &[Family<NodePodProbe>] = &[
         "Probes of the node by what they found last.",
         &["state"],
         |list, to| {
-            let pods = list.status.iter().flat_map(|status| &status.pod_probe_statuses);
+            let pods = list.status.pod_probe_statuses.iter();
             let states: Vec<_> = pods
                 .flat_map(|pod| &pod.probe_states)
                 .map(|probe| &probe.state)

@@ -10,9 +10,7 @@ use crate::{
     platform::{NODE_PROBES_BY_MARKER, Platform},
     reconcile::{Enqueue, Observer, Watches},
 };
-use kruise_api::{
-    node::Node, nodepodprobe::v1alpha1::NodePodProbe, pod::Pod, podprobemarker::v1alpha1::PodProbeMarker,
-};
+use kruise_api::{node::Node, nodepodprobe::CachedNodePodProbe, pod::Pod, podprobemarker::v1alpha1::PodProbeMarker};
 use kruise_core::{
     nodepodprobe::{Observed, is_due, lists, markers_named, pods_named},
     plan::{Outcome, Plan},
@@ -28,7 +26,7 @@ use std::{
 };
 
 pub(super) struct NodePodProbes {
-    lists: Store<NodePodProbe>,
+    lists: Store<CachedNodePodProbe>,
     nodes: Store<Node>,
     pods: Store<Pod>,
     markers: Store<PodProbeMarker>,

@@ -12,9 +12,7 @@ use crate::{
     reconcile::{Enqueue, Observer, Watches},
 };
 use kruise_admission::MARKERS_BY_NAMESPACE;
-use kruise_api::{
-    node::Node, nodepodprobe::v1alpha1::NodePodProbe, pod::Pod, podprobemarker::v1alpha1::PodProbeMarker,
-};
+use kruise_api::{node::Node, nodepodprobe::CachedNodePodProbe, pod::Pod, podprobemarker::v1alpha1::PodProbeMarker};
 use kruise_core::{
     nodepodprobe::markers_named,
     plan::{Outcome, Plan},
@@ -33,7 +31,7 @@ pub(super) struct PodProbeMarkers {
     markers: Store<PodProbeMarker>,
     pods: Store<Pod>,
     nodes: Store<Node>,
-    node_probes: Store<NodePodProbe>,
+    node_probes: Store<CachedNodePodProbe>,
     marks: PodMarks,
 }
 
@@ -71,7 +69,7 @@ impl Observer for PodProbeMarkers {
             .collect();
         let node = |name: &&str| Some(((*name).to_owned(), self.nodes.get("", name)?));
         let list = |name: &&str| Some(((*name).to_owned(), self.node_probes.get("", name)?));
-        let mut node_probes: BTreeMap<String, Arc<NodePodProbe>> = names.iter().filter_map(list).collect();
+        let mut node_probes: BTreeMap<String, Arc<CachedNodePodProbe>> = names.iter().filter_map(list).collect();
         let naming = self
             .node_probes
             .by(&NODE_PROBES_BY_MARKER, &format!("{}/{}", key.namespace, key.name));
@@ -134,7 +132,7 @@ impl PodProbeMarkers {
         }
     }
 
-    fn list_changed(&self, event: &Event<'_, NodePodProbe>, enqueue: &Enqueue<'_>) {
+    fn list_changed(&self, event: &Event<'_, CachedNodePodProbe>, enqueue: &Enqueue<'_>) {
         if event.old.map(|list| &list.spec) == event.new.map(|list| &list.spec) {
             return;
         }

@@ -3,12 +3,12 @@
 use super::watched::Watched;
 use crate::Settings;
 use kruise_admission::MARKERS_BY_NAMESPACE;
-use kruise_api::{nodepodprobe::v1alpha1::NodePodProbe, podprobemarker::v1alpha1::PodProbeMarker};
+use kruise_api::{nodepodprobe::CachedNodePodProbe, podprobemarker::v1alpha1::PodProbeMarker};
 use kruise_core::nodepodprobe::markers_named;
 use kruise_runtime::cache::{Index, Kind};
 
 /// NodePodProbes by `namespace/name` of each marker that they name.
-pub const NODE_PROBES_BY_MARKER: Index<NodePodProbe> = Index::new("marker", |list, key| {
+pub const NODE_PROBES_BY_MARKER: Index<CachedNodePodProbe> = Index::new("marker", |list, key| {
     for (namespace, name) in markers_named(list) {
         key(&format!("{namespace}/{name}"));
     }
@@ -20,7 +20,7 @@ impl Watched for PodProbeMarker {
     }
 }
 
-impl Watched for NodePodProbe {
+impl Watched for CachedNodePodProbe {
     fn kind(_: &Settings) -> Kind<Self> {
         Kind::of().index(&NODE_PROBES_BY_MARKER)
     }

@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use super::limit::{Bucket, KeyBackOff, Limits};
+use crate::shrink::shrink_if_empty;
 
 /// What comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,6 +185,7 @@ impl<T: Clone + Eq + Hash + Ord> State<T> {
         let again = entry.again.take();
         if entry.later.is_none() && entry.ready.is_none() {
             self.entries.remove(key);
+            shrink_if_empty(&mut self.entries);
         }
         if let Some(priority) = again.filter(|_| !self.shut_down) {
             // It was counted when it was added.

@@ -64,9 +64,9 @@ fn make(world: &mut World, change: &Change) {
             world
                 .cluster
                 .objects
-                .remove(&(NodePodProbe::RESOURCE, NODES[*node].to_owned()));
+                .remove(&(CachedNodePodProbe::RESOURCE, NODES[*node].to_owned()));
         }
-        Change::Other(node) => world.cluster.edit(NodePodProbe::RESOURCE, NODES[*node], |list| {
+        Change::Other(node) => world.cluster.edit(CachedNodePodProbe::RESOURCE, NODES[*node], |list| {
             let entries = list["spec"]["podProbes"].as_array_mut().unwrap();
             let probe = json!({"name": "other#game", "containerName": "main", "probe": {}});
             match entries.first_mut() {

@@ -303,7 +303,7 @@ fn given_an_object_of_any_kind_then_its_page_is_strict_however_little_or_much_it
         ));
         told(lenient::<api::imagepulljob::v1beta1::ImagePullJob>(&spec, &status));
         told(lenient::<api::nodeimage::CachedNodeImage>(&json!({}), &status));
-        told(lenient::<api::nodepodprobe::v1alpha1::NodePodProbe>(&spec, &status));
+        told(lenient::<api::nodepodprobe::CachedNodePodProbe>(&spec, &status));
         told(lenient::<api::persistentpodstate::v1beta1::PersistentPodState>(
             &spec, &status,
         ));
@@ -349,7 +349,7 @@ fn given_the_kinds_that_had_no_families_then_their_counts_are_told() {
         json!({"schedule": "* * * * *", "paused": true}),
         json!({"type": "BroadcastJob", "active": [{}]}),
     );
-    let probes = page::<api::nodepodprobe::v1alpha1::NodePodProbe>(
+    let probes = page::<api::nodepodprobe::CachedNodePodProbe>(
         json!({}),
         json!({"podProbeStatuses": [{"name": "p", "probeStates": [{"name": "a", "state": "Failed"}, {"name": "b", "state": "Failed"}]}]}),
     );
