@@ -26,8 +26,8 @@ use super::{Action, Chain, Event, Failure, FailureClass, Guard, OnFailure, Outco
 
 /// Chains of one step under way at the same time. The writer has a limit of its own that follows what the server can take.
 const AT_ONCE: usize = 256;
-/// Chains of a step whose writes are large.
-const FEW: usize = 32;
+/// Chains of a step whose writes are large, as many as keep a server busy.
+const FEW: usize = 64;
 /// When a budget that refused is asked again, and a plan that got nothing done is made anew.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
