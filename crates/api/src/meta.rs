@@ -86,6 +86,35 @@ impl Meta {
         self.deletion_timestamp.is_some()
     }
 
+    /// Whether nothing but the version differs.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            namespace,
+            uid,
+            resource_version: _,
+            generation,
+            creation_timestamp,
+            deletion_timestamp,
+            deletion_grace_period_seconds,
+            labels,
+            annotations,
+            owner_references,
+            finalizers,
+        } = self;
+        *name == other.name
+            && *namespace == other.namespace
+            && *uid == other.uid
+            && *generation == other.generation
+            && *creation_timestamp == other.creation_timestamp
+            && *deletion_timestamp == other.deletion_timestamp
+            && *deletion_grace_period_seconds == other.deletion_grace_period_seconds
+            && *labels == other.labels
+            && *annotations == other.annotations
+            && *owner_references == other.owner_references
+            && *finalizers == other.finalizers
+    }
+
     /// The owner that manages the object.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.0.iter().find(|owner| owner.controller)

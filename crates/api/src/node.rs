@@ -1,10 +1,13 @@
 //! A node as controllers read it.
 
+use std::borrow::Cow;
+
+use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
 use crate::meta::{CompactTimestamp, Meta, Pairs, known};
 use crate::names::label;
-use crate::pod::status::{Holds, PodCondition};
+use crate::pod::status::Holds;
 use crate::text::Text;
 use crate::wire::or_empty;
 
@@ -61,25 +64,41 @@ pub struct NodeStatus {
     /// What Pods can have of it, as it was written.
     #[serde(deserialize_with = "or_empty")]
     pub allocatable: Pairs<Text>,
-    /// `Ready`, in the shape of a Pod's. The others are not kept: nobody reads them, and there are many nodes.
-    #[serde(deserialize_with = "only_ready")]
-    pub conditions: Box<[PodCondition]>,
+    /// Since when the node is ready; nothing when it is not. Of the other conditions nothing is kept: nobody reads them, and there are many nodes.
+    #[serde(rename = "conditions", deserialize_with = "ready_since")]
+    pub ready_since: Option<CompactTimestamp>,
 }
 
-fn only_ready<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[PodCondition]>, D::Error> {
-    let all: Vec<PodCondition> = or_empty(from)?;
-    Ok(all.into_iter().filter(|condition| &*condition.type_ == READY).collect())
+/// A condition as it is written. Kubelets write them every few seconds, so nothing is made of them before it is needed.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Condition<'a> {
+    #[serde(rename = "type", borrow)]
+    type_: Cow<'a, str>,
+    #[serde(deserialize_with = "or_empty")]
+    status: Holds,
+    last_transition_time: Option<String>,
+}
+
+fn ready_since<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CompactTimestamp>, D::Error> {
+    let all: Vec<Condition<'de>> = or_empty(from)?;
+    let ready = all
+        .into_iter()
+        .find(|condition| condition.type_ == READY && condition.status == Holds::True);
+    let since = ready.and_then(|ready| ready.last_transition_time);
+    let since = since.and_then(|since| since.parse::<Timestamp>().ok());
+    Ok(since.map(CompactTimestamp::from))
 }
 
 impl Node {
     /// Since when the node is ready; nothing when it is not.
     pub fn ready_since(&self) -> Option<CompactTimestamp> {
-        let ready = self
-            .status
-            .conditions
-            .iter()
-            .find(|condition| &*condition.type_ == READY)?;
-        (ready.status == Holds::True).then_some(ready.last_transition_time)?
+        self.status.ready_since
+    }
+
+    /// Whether nothing has changed of what is kept, as when a kubelet says that it is alive.
+    pub fn is_as(&self, other: &Self) -> bool {
+        self.metadata.is_as(&other.metadata) && self.spec == other.spec && self.status == other.status
     }
 
     /// Whether the node looks the same to whoever places Pods on it: what it is called and labelled, and its taints. Heartbeats make no difference.
@@ -114,7 +133,6 @@ mod tests {
             ]}});
             let node: Node = serde_json::from_value(node).unwrap();
             assert_eq!(node.ready_since().is_some(), since, "{status}");
-            assert_eq!(node.status.conditions.len(), 1, "only what somebody reads");
             assert!(node.is_virtual());
         }
         assert!(!Node::default().is_virtual());
@@ -139,6 +157,7 @@ mod tests {
             (node(json!({"a": "1"}), Value::Null, "2026-01-01T00:00:00Z", "2"), false),
         ] {
             assert_eq!(before.places_pods_like(&after), same, "{after:?}");
+            assert_eq!(before.is_as(&after), same, "{after:?}");
         }
     }
 }

@@ -44,6 +44,7 @@
 
 mod contact;
 mod decode;
+mod events;
 mod index;
 mod kind;
 mod late;

@@ -301,6 +301,7 @@ impl Lease {
             fields: Some(format!("metadata.name={}", self.options.name)),
             page_size: 1,
             metadata_only: false,
+            in_turns: false,
             deadline: self.options.renew_deadline / 2,
         };
         let records = list_watch(self.client.clone(), selection).filter_map(move |event| async move {

@@ -97,7 +97,7 @@ impl Watched for CachedNodeImage {
 
 impl Watched for Node {
     fn kind(_: &Settings) -> Kind<Self> {
-        Kind::of()
+        Kind::of().heartbeats(Node::is_as)
     }
 }
 

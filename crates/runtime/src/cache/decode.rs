@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bytes::Bytes;
 use kruise_api::meta::{Meta, PartialObject};
 use kube::core::ObjectMeta;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -16,13 +17,19 @@ use serde_json::value::RawValue;
 #[derive(Clone, Debug)]
 pub(crate) struct RawObject {
     pub(super) meta: ObjectMeta,
-    json: Box<RawValue>,
+    json: Bytes,
 }
 
 impl RawObject {
+    /// An object that nobody has looked at yet.
+    pub(super) fn new(json: Bytes) -> Self {
+        let meta = identity(&json);
+        Self { meta, json }
+    }
+
     /// The object, or the reason why it cannot be read.
     pub(crate) fn read<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
-        serde_json::from_str(self.json.get())
+        serde_json::from_slice(&self.json)
     }
 
     /// The object's metadata; if that cannot be read either, what identifies it.
@@ -46,18 +53,15 @@ impl RawObject {
 impl<'de> Deserialize<'de> for RawObject {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let json = <&'de RawValue>::deserialize(from)?;
-        Ok(Self {
-            meta: identity(json.get()),
-            json: json.to_owned(),
-        })
+        Ok(Self::new(Bytes::copy_from_slice(json.get().as_bytes())))
     }
 }
 
 /// Reads what identifies an object, and stops as soon as that is complete: most of an object comes later.
-fn identity(json: &str) -> ObjectMeta {
+fn identity(json: &[u8]) -> ObjectMeta {
     let mut meta = ObjectMeta::default();
     // Stopping early is an error to the parser and none to us.
-    let _ = Field("metadata", &mut meta).deserialize(&mut serde_json::Deserializer::from_str(json));
+    let _ = Field("metadata", &mut meta).deserialize(&mut serde_json::Deserializer::from_slice(json));
     meta
 }
 

@@ -59,6 +59,7 @@ pub struct Kind<K> {
     namespace: Option<String>,
     page_size: u32,
     metadata_only: bool,
+    is_same: Option<fn(&K, &K) -> bool>,
 }
 
 /// Most objects of a page of a list; there are fewer when they are big.
@@ -93,6 +94,7 @@ impl<K> Kind<K> {
             namespace: None,
             page_size: PAGE_SIZE,
             metadata_only: false,
+            is_same: None,
         }
     }
 
@@ -132,6 +134,14 @@ impl<K> Kind<K> {
         self
     }
 
+    /// For objects that are written again and again although nothing changes, such as nodes that say that they are alive. Subscribers are not told of a change when
+    /// the object is the same as before, by `is_same`; and when there are many changes, they are read a few times a second.
+    #[must_use]
+    pub fn heartbeats(mut self, is_same: fn(&K, &K) -> bool) -> Self {
+        self.is_same = Some(is_same);
+        self
+    }
+
     /// Most objects of a page of a list.
     #[must_use]
     pub fn page_size(mut self, objects: u32) -> Self {
@@ -152,6 +162,11 @@ impl<K> Kind<K> {
         (self.version)(object)
     }
 
+    /// Whether nobody need be told that one object has become the other.
+    pub(super) fn is_heartbeat(&self, old: &K, new: &K) -> bool {
+        self.is_same.is_some_and(|is_same| is_same(old, new))
+    }
+
     pub(super) fn indexes(&self) -> &[Index<K>] {
         &self.indexes
     }
@@ -168,6 +183,7 @@ impl<K> Kind<K> {
             fields: self.fields.clone(),
             page_size: self.page_size,
             metadata_only: self.metadata_only,
+            in_turns: self.is_same.is_some(),
             deadline,
         }
     }

@@ -9,8 +9,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt as _};
+use futures::Stream;
+use http::HeaderValue;
+use http::header::ACCEPT_ENCODING;
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::api::{ListParams, WatchEvent, WatchParams};
@@ -19,6 +20,7 @@ use kube::core::{Request, Status};
 use tokio::time::{Instant, timeout};
 
 use super::decode::RawObject;
+use super::events::Events;
 use super::page::{ListMeta, Page, PageSize};
 
 /// What to list and watch.
@@ -32,6 +34,8 @@ pub(crate) struct Selection {
     pub(crate) page_size: u32,
     /// The server is asked for nothing but metadata.
     pub(crate) metadata_only: bool,
+    /// The watch is read a few times a second when there is much in it.
+    pub(crate) in_turns: bool,
     /// How long the server may take to answer.
     pub(crate) deadline: Duration,
 }
@@ -137,8 +141,6 @@ struct Arriving {
     bytes: u64,
 }
 
-type Events = BoxStream<'static, kube::Result<WatchEvent<RawObject>>>;
-
 impl ListWatch {
     async fn next(&mut self) -> Result<ListWatchEvent, ListWatchError> {
         loop {
@@ -211,18 +213,8 @@ impl ListWatch {
         } else {
             request.list(&params)
         };
-        let request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
-        let answer = in_time(self.selection.deadline, self.client.send(request)).await?;
-        let (head, body) = answer.into_parts();
-        if !head.status.is_success() {
-            let body = in_time(self.selection.deadline, body.collect()).await?.to_bytes();
-            let code = head.status.as_u16();
-            let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| {
-                let text: String = String::from_utf8_lossy(&body).chars().take(500).collect();
-                Status::failure(&text, "")
-            });
-            return Err(kube::Error::Api(status.with_code(code).boxed()));
-        }
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let body = send(&self.client, self.selection.deadline, request).await?;
         Ok(Arriving {
             body,
             page: Page::default(),
@@ -246,13 +238,12 @@ impl ListWatch {
         } else {
             request.watch(&params, version)
         };
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        let events = in_time(
-            self.selection.deadline,
-            self.client.request_events::<RawObject>(request),
-        )
-        .await?;
-        Ok(events.boxed())
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        // Newer servers would compress each event by itself.
+        let identity = HeaderValue::from_static("identity");
+        request.headers_mut().insert(ACCEPT_ENCODING, identity);
+        let body = send(&self.client, self.selection.deadline, request).await?;
+        Ok(Events::of(body, self.selection.in_turns))
     }
 
     /// The next thing that a watch tells; nothing when it has ended as it should.
@@ -333,6 +324,21 @@ impl Arriving {
     }
 }
 
+/// Sends a request; an answer that is no success is an error.
+async fn send(client: &Client, deadline: Duration, request: http::Request<Vec<u8>>) -> kube::Result<Body> {
+    let answer = in_time(deadline, client.send(request.map(Body::from))).await?;
+    let (head, body) = answer.into_parts();
+    if head.status.is_success() {
+        return Ok(body);
+    }
+    let body = in_time(deadline, body.collect()).await?.to_bytes();
+    let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| {
+        let text: String = String::from_utf8_lossy(&body).chars().take(500).collect();
+        Status::failure(&text, "")
+    });
+    Err(kube::Error::Api(status.with_code(head.status.as_u16()).boxed()))
+}
+
 async fn in_time<T>(deadline: Duration, answer: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     timeout(deadline, answer).await.unwrap_or_else(|_| Err(late(deadline)))
 }
@@ -349,6 +355,7 @@ fn number(version: &str) -> u64 {
 mod tests {
     use std::convert::Infallible;
 
+    use futures::StreamExt as _;
     use http::{Request, Response};
     use serde_json::json;
 
@@ -368,6 +375,7 @@ mod tests {
             fields: None,
             page_size: 10,
             metadata_only: false,
+            in_turns: false,
             deadline: Duration::from_secs(10),
         };
         let all = list_watch(Client::new(service, "default"), selection);

@@ -305,7 +305,10 @@ impl<K: Send + Sync + 'static> Store<K> {
         let object = Arc::new(object);
         let old = held.table.put(&self.0.kind, &object, list);
         drop(held);
-        self.notify(feed, old.as_ref(), Some(&object), origin);
+        let is_heartbeat = |old: &Arc<K>| self.0.kind.is_heartbeat(old, &object);
+        if !old.as_ref().is_some_and(is_heartbeat) {
+            self.notify(feed, old.as_ref(), Some(&object), origin);
+        }
     }
 
     /// Notes an object of which only the metadata is known. An older version of it stays.
