@@ -1,12 +1,13 @@
 //! Which objects are meant, in the words of kubectl.
 //!
 //! - `TYPE NAME…`, `TYPE/NAME…`, `-f FILE`, or a type with `-l` or `--all`; several types are divided by commas. `-A` takes all namespaces.
-//! - A file gives kind, version, name and namespace; what counts is the object in the cluster.
+//! - A file gives kind, version, name and namespace; what counts is the object in the cluster. A kustomization (`-k`) is built by kubectl.
 //! - An object that is missing is told, and does not keep the others from being found.
 
 use crate::{
     kinds::{self, Kind},
     server::{Object, Refusal, Server, not_served},
+    text::visible_lines,
 };
 use anyhow::{Context as _, Error, Result, bail};
 use kruise_api::resource::Scope;
@@ -14,6 +15,7 @@ use serde_json::Value;
 use std::{
     io::Read as _,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Objects, as a user names them.
@@ -35,6 +37,9 @@ pub(crate) struct Chosen {
     /// Look into folders of folders, too
     #[arg(short = 'R', long, requires = "files")]
     pub(crate) recursive: bool,
+    /// A folder with a kustomization of the objects
+    #[arg(short = 'k', long, value_name = "DIR", conflicts_with = "files")]
+    pub(crate) kustomize: Option<PathBuf>,
     /// Labels of the objects, as `key=value,…`
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub(crate) selector: Option<String>,
@@ -172,6 +177,16 @@ pub(crate) fn of_files(files: &[PathBuf], recursive: bool) -> Result<Vec<Value>>
     Ok(objects)
 }
 
+/// What kubectl makes of a kustomization.
+fn built(folder: &Path) -> Result<String> {
+    let kubectl = Command::new("kubectl").arg("kustomize").arg(folder).output();
+    let built = kubectl.context("kubectl, which builds kustomizations, cannot be run")?;
+    if !built.status.success() {
+        bail!("{}", visible_lines(String::from_utf8_lossy(&built.stderr).trim_end()));
+    }
+    String::from_utf8(built.stdout).context("what kubectl has built is no text")
+}
+
 /// What a file has; `-` is the standard input.
 pub(crate) fn contents_of(file: &Path) -> Result<String> {
     if file == Path::new("-") {
@@ -209,24 +224,41 @@ fn unfolded(file: &Path, recursive: bool) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+impl Chosen {
+    /// The objects of the files, or of the kustomization.
+    fn documents(&self) -> Result<Vec<Value>> {
+        let Some(folder) = &self.kustomize else {
+            return of_files(&self.files, self.recursive);
+        };
+        let objects = documents(&built(folder)?)?;
+        if objects.is_empty() {
+            bail!("there are no objects in the kustomization");
+        }
+        Ok(objects)
+    }
+
+    fn has_files(&self) -> bool {
+        !self.files.is_empty() || self.kustomize.is_some()
+    }
+}
+
 impl Objects {
     /// What is asked for. A type alone stands for all its objects only when `alone_is_all`, with labels or with `--all`.
     fn requests(&self, alone_is_all: bool) -> Result<Vec<Request>> {
         let Chosen {
-            files,
-            recursive,
             selector,
             all,
             all_namespaces,
+            ..
         } = &self.chosen;
         if *all && selector.is_some() {
             bail!("cannot set --all and --selector at the same time");
         }
         let mut requests = requests(&self.words)?;
-        if !files.is_empty() && (!requests.is_empty() || *all || selector.is_some()) {
+        if self.chosen.has_files() && (!requests.is_empty() || *all || selector.is_some()) {
             bail!("when files are given, types, names, --selector and --all cannot be");
         }
-        for document in of_files(files, *recursive)? {
+        for document in self.chosen.documents()? {
             requests.push(of_document(&document)?);
         }
         if requests.is_empty() {
@@ -253,12 +285,11 @@ impl Objects {
     /// # Errors
     /// When files are not all that is given.
     pub(crate) fn local(&self) -> Result<Found> {
-        let Chosen { files, recursive, .. } = &self.chosen;
         if !self.words.is_empty() {
             bail!("cannot specify resource arguments when --local is set");
         }
         let mut found = Found::default();
-        for value in of_files(files, *recursive)? {
+        for value in self.chosen.documents()? {
             let Request { kind, version, .. } = of_document(&value)?;
             let version = version.or_else(|| kind.versions().first().copied()).unwrap_or_default();
             found.objects.push(Object { kind, version, value });

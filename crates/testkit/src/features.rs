@@ -27,6 +27,10 @@ pub enum Feature {
     MatchConditions,
     /// Init containers that restart and stay.
     SidecarContainers,
+    /// StatefulSets of Kubernetes whose ordinals begin anywhere, and whose Pods have a label with theirs.
+    Ordinals,
+    /// `matchLabelKeys` of topology spread constraints.
+    MatchLabelKeys,
     /// Jobs that the API server's own controller leaves to somebody else: `managedBy`.
     JobManagedBy,
 }
@@ -39,6 +43,8 @@ impl Feature {
             Self::JobManagedBy => 32,
             Self::ValidatingAdmissionPolicy | Self::MatchConditions => 30,
             Self::SidecarContainers => 29,
+            Self::Ordinals => 28,
+            Self::MatchLabelKeys => 27,
         }
     }
 
@@ -94,6 +100,7 @@ mod tests {
             assert!(feature.is_in(DEFAULT_VERSION).unwrap(), "{feature:?}");
             assert!(!feature.is_in("1.28.15").unwrap(), "{feature:?}");
         }
+        assert!(!Feature::Ordinals.is_in("1.27.16").unwrap());
         assert!(Feature::ValidatingAdmissionPolicy.is_in("1.32.13").unwrap());
         assert!(!Feature::Resize.is_in("1.32.13").unwrap());
         assert!(Feature::Resize.is_in("latest").is_err());

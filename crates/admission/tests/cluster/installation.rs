@@ -25,6 +25,7 @@ use kruise_testkit::{
     builders::{Fixture as _, cloneset, pod},
     cluster,
     eventually::{NotYet, eventually},
+    features::{Feature, lacks},
     namespace::{self, FreshNamespace},
 };
 use kube::{
@@ -125,6 +126,10 @@ impl Installation {
             .map(|webhook| {
                 let mut entry = webhook.manifest(&installation);
                 entry["namespaceSelector"] = here.clone();
+                // As the chart does: older API servers do not know the field.
+                if entry.get("matchConditions").is_some() && lacks(Feature::MatchConditions) {
+                    entry.as_object_mut().unwrap().remove("matchConditions");
+                }
                 entry
             })
             .collect();

@@ -6,20 +6,21 @@ use crate::{
     change::{Change, Decision},
     complain,
     explain::{Completeness, print},
-    kinds::{CONFIG_MAP, SECRET},
+    kinds::{CONFIG_MAP, Kind, SECRET},
     rollout::steer::put_variable,
     select::checked,
     server::{Object, Server},
     text::visible,
 };
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Error, Result, bail};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use std::io::Read as _;
+use std::{collections::BTreeMap, io::Read as _};
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  kubectl kruise set env cloneset/web LEVEL=debug OLD-\n  kubectl kruise set env clone -l app=web -c main LEVEL=debug\n  \
-                  kubectl kruise set env asts/db --from secret/login --prefix DB_\n  kubectl kruise set env cloneset/web --list\n  \
+                  kubectl kruise set env asts/db --from secret/login --prefix DB_\n  kubectl kruise set env cloneset/web --list --resolve\n  \
                   echo LEVEL=debug | kubectl kruise set env cloneset/web -e -"
 )]
 pub(crate) struct Env {
@@ -54,6 +55,9 @@ pub(crate) struct Env {
     /// Only list the variables
     #[arg(long)]
     list: bool,
+    /// List the values that Secrets and ConfigMaps have
+    #[arg(long, requires = "list", conflicts_with = "local")]
+    resolve: bool,
 }
 
 /// What is to become of a variable.
@@ -238,9 +242,13 @@ pub(super) fn references(source: &Value, field: &str, name: &str, prefix: &str, 
 
 async fn list(connection: &Connection, args: &Env) -> Result<Completeness> {
     let (objects, _) = args.target.split(is_variable);
-    let (_, found) = args.target.found(connection, &objects).await?;
+    let (server, found) = args.target.found(connection, &objects).await?;
     for object in &found.objects {
-        print(&listed(object, &args.containers))?;
+        let sources = match &server {
+            Some(server) if args.resolve => sources(server, object, &args.containers).await,
+            _ => Sources::new(),
+        };
+        print(&listed(object, &args.containers, &sources))?;
     }
     for error in &found.errors {
         complain(error);
@@ -252,29 +260,94 @@ async fn list(connection: &Connection, args: &Env) -> Result<Completeness> {
     })
 }
 
-/// All variables, container by container.
-pub(super) fn listed(object: &Object, pattern: &str) -> String {
-    let mut text = String::new();
-    for pod in pod_specs(object) {
-        let all = object
-            .value
-            .pointer(&format!("{pod}/containers"))
-            .and_then(Value::as_array);
-        for container in all.into_iter().flatten() {
-            let name = container["name"].as_str().unwrap_or_default();
-            if !is_like(name, pattern) {
-                continue;
-            }
-            let head = format!("# {} {}, container {name}", object.kind.kind, object.name());
-            text.push_str(&format!("{}\n", visible(&head)));
-            for variable in container["env"].as_array().into_iter().flatten() {
-                let name = variable["name"].as_str().unwrap_or_default();
-                let line = match variable.get("valueFrom") {
-                    Some(source) => format!("# {name} from {source}"),
-                    None => format!("{name}={}", variable["value"].as_str().unwrap_or_default()),
+/// What Secrets and ConfigMaps have, or why that is not known, by kind and name.
+pub(super) type Sources = BTreeMap<(&'static str, String), Result<Value, String>>;
+
+/// Where variables take their values from, and the field of such a reference.
+const REFERENCES: [(&str, Kind); 2] = [("secretKeyRef", SECRET), ("configMapKeyRef", CONFIG_MAP)];
+
+/// Reads what the variables of an object refer to.
+async fn sources(server: &Server, object: &Object, pattern: &str) -> Sources {
+    // Objects of the cluster make Pods of any namespace.
+    let own = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
+    let namespace = own.unwrap_or(&server.namespace);
+    let mut sources = Sources::new();
+    for (_, variables) in variables(object, pattern) {
+        for (field, kind) in REFERENCES {
+            let named = variables
+                .iter()
+                .filter_map(|variable| variable["valueFrom"][field]["name"].as_str());
+            for name in named {
+                let key = (field, name.to_owned());
+                if sources.contains_key(&key) {
+                    continue;
+                }
+                let read = match checked(name) {
+                    Ok(name) => server
+                        .get(kind, None, namespace, name)
+                        .await
+                        .map_err(|refusal| Error::from(refusal).to_string()),
+                    Err(error) => Err(error.to_string()),
                 };
-                text.push_str(&format!("{}\n", visible(&line)));
+                sources.insert(key, read.map(|source| source.value));
             }
+        }
+    }
+    sources
+}
+
+/// The value that a variable takes from a Secret or ConfigMap; nothing when it takes none from there, or that was not read.
+fn resolved(variable: &Value, sources: &Sources) -> Option<Result<String, String>> {
+    let (field, reference) = REFERENCES
+        .iter()
+        .find_map(|(field, _)| Some((*field, variable["valueFrom"].get(field)?)))?;
+    let text = |name: &str| reference[name].as_str().unwrap_or_default();
+    let source = match sources.get(&(field, text("name").to_owned()))? {
+        Ok(source) => source,
+        Err(error) => return Some(Err(error.clone())),
+    };
+    let key = text("key");
+    let Some(value) = source["data"][key].as_str() else {
+        return Some(Err(format!("there is no key {key} in {}", text("name"))));
+    };
+    if field == "configMapKeyRef" {
+        return Some(Ok(value.to_owned()));
+    }
+    let bytes = STANDARD.decode(value).ok();
+    let value = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    Some(value.ok_or_else(|| format!("key {key} of {} is no text", text("name"))))
+}
+
+/// The variables of each container that is meant.
+fn variables<'o>(object: &'o Object, pattern: &str) -> Vec<(&'o str, &'o [Value])> {
+    let mut found = Vec::new();
+    for pod in pod_specs(object) {
+        let all = object.value.pointer(&format!("{pod}/containers"));
+        for container in all.and_then(Value::as_array).into_iter().flatten() {
+            let name = container["name"].as_str().unwrap_or_default();
+            if is_like(name, pattern) {
+                found.push((name, container["env"].as_array().map_or(&[][..], Vec::as_slice)));
+            }
+        }
+    }
+    found
+}
+
+/// All variables, container by container.
+pub(super) fn listed(object: &Object, pattern: &str, sources: &Sources) -> String {
+    let mut text = String::new();
+    for (container, variables) in variables(object, pattern) {
+        let head = format!("# {} {}, container {container}", object.kind.kind, object.name());
+        text.push_str(&format!("{}\n", visible(&head)));
+        for variable in variables {
+            let name = variable["name"].as_str().unwrap_or_default();
+            let line = match (variable.get("valueFrom"), resolved(variable, sources)) {
+                (_, Some(Ok(value))) => format!("{name}={value}"),
+                (_, Some(Err(error))) => format!("# {name}: {error}"),
+                (Some(source), None) => format!("# {name} from {source}"),
+                (None, None) => format!("{name}={}", variable["value"].as_str().unwrap_or_default()),
+            };
+            text.push_str(&format!("{}\n", visible(&line)));
         }
     }
     text

@@ -143,8 +143,28 @@ fn variables_are_set_removed_and_referred_to() {
         json!([{"name": "X_DB_USER", "valueFrom": source}])
     );
     assert_eq!(
-        env::listed(&set, "*"),
+        env::listed(&set, "*", &env::Sources::new()),
         "# StatefulSet web, container main\nA=1\nB=2\n# StatefulSet web, container side\n"
+    );
+    let (field, data) = ("secretKeyRef", json!({"data": {"user": "cm9vdA==", "raw": "/w=="}}));
+    let mut asks = set.clone();
+    let refers = |name: &str, key: &str| json!({"name": format!("{name}-{key}"), "valueFrom": {field: {"name": name, "key": key}}});
+    asks.value["spec"]["template"]["spec"]["containers"] = json!([{"name": "main", "env": [
+        refers("login", "user"), refers("login", "none"), refers("login", "raw"), refers("other", "a"),
+        {"name": "P", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]}]);
+    let sources = env::Sources::from([
+        ((field, "login".to_owned()), Ok(data)),
+        (
+            (field, "other".to_owned()),
+            Err("secrets \"other\" not found".to_owned()),
+        ),
+    ]);
+    assert_eq!(
+        env::listed(&asks, "*", &sources),
+        "# StatefulSet web, container main\nlogin-user=root\n# login-none: there is no key none in login\n\
+         # login-raw: key raw of login is no text\n# other-a: secrets \"other\" not found\n\
+         # P from {\"fieldRef\":{\"fieldPath\":\"metadata.name\"}}\n"
     );
     for odd in ["", "=", "A", "-", "A B=1"] {
         assert!(env::step(odd).is_err(), "{odd}");

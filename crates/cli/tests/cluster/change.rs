@@ -1,7 +1,10 @@
 //! `set`, `scale`, `scaledown`, `create`, `describe` and completion: what they tell, and what they write.
 
 use super::{commands::expect, stage::Stage};
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ConfigMap, Pod},
+};
 use kruise_api::cloneset::v1beta1::CloneSet;
 use kruise_testkit::{
     builders::{Fixture as _, pod},
@@ -93,6 +96,14 @@ fn given_a_workload_then_only_what_is_set_is_written_and_nothing_by_a_dry_run() 
         assert_eq!((same.status.code(), printed(&same).as_str()), (Some(0), ""));
         let listed = stage.kruise(&["set", "env", "clone/web", "--list"]).await;
         assert_eq!(printed(&listed), "# CloneSet web, container main\nA=1\n");
+        let maps: Api<ConfigMap> = stage.namespace.api();
+        let map = json!({"metadata": {"name": "settings"}, "data": {"level": "debug"}});
+        let map = serde_json::from_value(map).unwrap();
+        maps.create(&PostParams::default(), &map).await.unwrap();
+        let referred = ["set", "env", "clone/web", "--from", "configmap/settings"];
+        expect(&stage.kruise(&referred).await, 0, &["env updated"]);
+        let resolved = stage.kruise(&["set", "env", "clone/web", "--list", "--resolve"]).await;
+        assert_eq!(printed(&resolved), "# CloneSet web, container main\nA=1\nLEVEL=debug\n");
         for (words, error) in [
             (
                 &["set", "image", "clone/web", "x=y"][..],
@@ -119,6 +130,35 @@ fn given_a_workload_then_only_what_is_set_is_written_and_nothing_by_a_dry_run() 
         ] {
             expect(&stage.kruise(words).await, 1, &[error]);
         }
+    });
+}
+
+#[test]
+fn given_a_kustomization_then_kubectl_builds_it_and_its_objects_are_changed() {
+    run_test(Duration::from_mins(2), async {
+        let stage = Stage::with_cloneset("kustomize").await;
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("kustomization.yaml", "namePrefix: w\nresources: [set.yaml]\n");
+        write(
+            "set.yaml",
+            "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: eb}\n",
+        );
+        let path = folder.path().to_str().unwrap();
+        let told = stage
+            .kruise_beside_kubectl(&["set", "image", "-k", path, "main=nginx:3"])
+            .await;
+        expect(&told, 0, &["clonesets.apps.kruise.io/web image updated"]);
+        assert_eq!(
+            spec(&stage).await["template"]["spec"]["containers"][0]["image"],
+            "nginx:3"
+        );
+        let both = ["set", "image", "-k", path, "-f", path, "main=x"];
+        expect(&stage.kruise_beside_kubectl(&both).await, 2, &["cannot be used with"]);
+        let nothing = stage
+            .kruise_beside_kubectl(&["set", "image", "-k", "/no/such", "main=x"])
+            .await;
+        expect(&nothing, 1, &["/no/such"]);
     });
 }
 

@@ -150,6 +150,21 @@ impl Stage {
             .unwrap()
     }
 
+    /// Runs the plugin as kubectl would, which is on the path.
+    pub(super) async fn kruise_beside_kubectl(&self, words: &[&str]) -> Output {
+        let kubectl = PathBuf::from(cluster::kubectl().get_program());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-kruise"));
+        command
+            .env("PATH", kubectl.parent().unwrap())
+            .arg("--kubeconfig")
+            .arg(cluster::kubeconfig())
+            .args(["-n", self.namespace.name()])
+            .args(words);
+        tokio::task::spawn_blocking(move || command.output().unwrap())
+            .await
+            .unwrap()
+    }
+
     /// Starts the plugin in this namespace; it ends with what is returned.
     pub(super) fn start(&self, words: &[&str]) -> Child {
         tokio::process::Command::new(env!("CARGO_BIN_EXE_kubectl-kruise"))

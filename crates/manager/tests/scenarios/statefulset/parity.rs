@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kruise_testkit::{
     builders::{Fixture as _, Workload},
     eventually::{NotYet, eventually},
+    features::{Feature, lacks},
 };
 use kube::{
     Api, ResourceExt as _,
@@ -228,6 +229,9 @@ fn set(stage: &Stage) -> Workload {
 }
 
 async fn given_the_same_manifest_then_both_kinds_behave_alike(stage: Arc<Stage>) {
+    if lacks(Feature::Ordinals) {
+        return;
+    }
     in_order(&stage).await;
     in_parallel(&stage).await;
 }
