@@ -96,14 +96,6 @@ fn given_a_workload_then_only_what_is_set_is_written_and_nothing_by_a_dry_run() 
         assert_eq!((same.status.code(), printed(&same).as_str()), (Some(0), ""));
         let listed = stage.kruise(&["set", "env", "clone/web", "--list"]).await;
         assert_eq!(printed(&listed), "# CloneSet web, container main\nA=1\n");
-        let maps: Api<ConfigMap> = stage.namespace.api();
-        let map = json!({"metadata": {"name": "settings"}, "data": {"level": "debug"}});
-        let map = serde_json::from_value(map).unwrap();
-        maps.create(&PostParams::default(), &map).await.unwrap();
-        let referred = ["set", "env", "clone/web", "--from", "configmap/settings"];
-        expect(&stage.kruise(&referred).await, 0, &["env updated"]);
-        let resolved = stage.kruise(&["set", "env", "clone/web", "--list", "--resolve"]).await;
-        assert_eq!(printed(&resolved), "# CloneSet web, container main\nA=1\nLEVEL=debug\n");
         for (words, error) in [
             (
                 &["set", "image", "clone/web", "x=y"][..],
@@ -134,6 +126,21 @@ fn given_a_workload_then_only_what_is_set_is_written_and_nothing_by_a_dry_run() 
 }
 
 #[test]
+fn given_variables_from_elsewhere_then_their_values_are_listed() {
+    run_test(Duration::from_mins(2), async {
+        let stage = Stage::with_cloneset("resolve").await;
+        let maps: Api<ConfigMap> = stage.namespace.api();
+        let map = json!({"metadata": {"name": "settings"}, "data": {"level": "debug"}});
+        let map = serde_json::from_value(map).unwrap();
+        maps.create(&PostParams::default(), &map).await.unwrap();
+        let referred = ["set", "env", "clone/web", "--from", "configmap/settings"];
+        expect(&stage.kruise(&referred).await, 0, &["env updated"]);
+        let resolved = stage.kruise(&["set", "env", "clone/web", "--list", "--resolve"]).await;
+        assert_eq!(printed(&resolved), "# CloneSet web, container main\nLEVEL=debug\n");
+    });
+}
+
+#[test]
 fn given_a_kustomization_then_kubectl_builds_it_and_its_objects_are_changed() {
     run_test(Duration::from_mins(2), async {
         let stage = Stage::with_cloneset("kustomize").await;
@@ -148,7 +155,7 @@ fn given_a_kustomization_then_kubectl_builds_it_and_its_objects_are_changed() {
         let told = stage
             .kruise_beside_kubectl(&["set", "image", "-k", path, "main=nginx:3"])
             .await;
-        expect(&told, 0, &["clonesets.apps.kruise.io/web image updated"]);
+        expect(&told, 0, &["cloneset.apps.kruise.io/web image updated"]);
         assert_eq!(
             spec(&stage).await["template"]["spec"]["containers"][0]["image"],
             "nginx:3"

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::super::image::tagged;
-use super::super::view::{ContainerState, ContainerStatus, Resources, Running, Terminated, Waiting};
+use super::super::view::{ContainerState, ContainerStatus, Running, Terminated, Waiting};
 use super::{ContainerLife, Recipe, State, seconds};
 
 impl ContainerLife {
@@ -58,9 +58,7 @@ impl ContainerLife {
             image: run.map_or_else(|| tagged(image), |run| run.image.clone()),
             image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
             container_id: run.map(|run| run.container_id.clone()).unwrap_or_default(),
-            // Older API servers keep none, and would be told again and again.
-            resources: Some(self.resources.clone())
-                .filter(|resources| self.is_running() && *resources != Resources::default()),
+            resources: self.is_running().then(|| self.resources.clone()),
             allocated_resources: if self.is_running() {
                 self.resources.requests.clone()
             } else {
