@@ -3,8 +3,8 @@
 //! The server writes one event per line, and nearly always `{"type":"…","object":…}`. What stands there as the object is not looked at here, so that it is read
 //! once, by whoever knows its kind.
 //!
-//! A watch can be read in turns. Whoever has seen all there is pauses, and finds what came meanwhile in one go: five hundred nodes a second that say that they are
-//! alive wake nobody five hundred times. A change after a quiet time is seen at once.
+//! A watch can be read in turns. When there is much to read, whoever has seen all there is pauses, and finds what came meanwhile in one go: five hundred nodes a second
+//! that say that they are alive wake nobody five hundred times. A change is seen at once as long as there are few.
 
 use std::borrow::Cow;
 use std::error::Error as _;
@@ -23,8 +23,12 @@ use tokio::time::{Instant, sleep};
 
 use super::decode::RawObject;
 
-/// A turn lasts at least so long, and so does the pause behind it.
-const TURN: Duration = Duration::from_millis(25);
+/// So many events of one turn are much.
+const MUCH: u32 = 50;
+/// A turn lasts at least so long, so that everything is read in it, and at most so long.
+const SHORTEST_TURN: Duration = Duration::from_millis(25);
+const LONGEST_TURN: Duration = Duration::from_millis(250);
+/// The pause behind a turn that brought much.
 const PAUSE: Duration = Duration::from_millis(225);
 
 /// The events of an open watch.
@@ -35,8 +39,22 @@ pub(super) struct Events {
     /// So much of it is known to hold no end of a line.
     searched: usize,
     in_turns: bool,
-    /// After that it is paused as soon as nothing more is there.
-    turn_ends: Option<Instant>,
+    turn: Turn,
+}
+
+/// What was read lately.
+struct Turn {
+    began: Instant,
+    events: u32,
+}
+
+impl Turn {
+    fn now() -> Self {
+        Self {
+            began: Instant::now(),
+            events: 0,
+        }
+    }
 }
 
 impl Events {
@@ -46,7 +64,7 @@ impl Events {
             rest: BytesMut::new(),
             searched: 0,
             in_turns,
-            turn_ends: None,
+            turn: Turn::now(),
         }
     }
 
@@ -57,6 +75,7 @@ impl Events {
                 if line.trim_ascii().is_empty() {
                     continue;
                 }
+                self.turn.events = self.turn.events.saturating_add(1);
                 return Some(event(&line));
             }
             match self.data().await {
@@ -111,13 +130,14 @@ impl Events {
         if let Some(ready) = self.body.frame().now_or_never() {
             return ready;
         }
-        if self.turn_ends.is_some_and(|end| end <= Instant::now()) {
+        let lasts = self.turn.began.elapsed();
+        if lasts > LONGEST_TURN {
+            self.turn = Turn::now();
+        } else if lasts >= SHORTEST_TURN && self.turn.events >= MUCH {
             sleep(PAUSE).await;
-            self.turn_ends = None;
+            self.turn = Turn::now();
         }
-        let frame = self.body.frame().await;
-        self.turn_ends.get_or_insert_with(|| Instant::now() + TURN);
-        frame
+        self.body.frame().await
     }
 }
 
@@ -291,6 +311,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn given_few_changes_then_each_is_seen_at_once() {
+        let (send, receive) = mpsc::unbounded_channel();
+        let data = stream::unfold(receive, |mut receive| async {
+            Some((Ok(receive.recv().await?), receive))
+        });
+        let mut events = Events::of(body(data).await, true);
+        let begin = Instant::now();
+        tokio::spawn(async move {
+            for number in 0..100_u32 {
+                sleep(Duration::from_millis(10)).await;
+                let _ = send.send(Bytes::from(line("MODIFIED", &number.to_string())));
+            }
+        });
+        for number in 1..=100_u128 {
+            let _ = events.next().await.expect("an event");
+            assert_eq!(begin.elapsed().as_millis(), number * 10);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn given_many_changes_then_they_are_seen_a_few_times_a_second_and_one_after_a_quiet_time_at_once() {
         let (send, receive) = mpsc::unbounded_channel();
         let data = stream::unfold(receive, |mut receive| async {
@@ -319,8 +359,8 @@ mod tests {
             .chain(["~last".to_owned()])
             .collect();
         assert_eq!(seen, all);
-        // Without turns there would be 501: one of ten is in a turn, the others are found together.
-        assert!(moments.len() < 100, "{}", moments.len());
+        // Without turns there would be 501: the first fifty, some of each turn, and the last; the others are found together.
+        assert!(moments.len() < 150, "{}", moments.len());
         assert_eq!(last, Duration::from_secs(11));
     }
 }
