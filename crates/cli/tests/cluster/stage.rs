@@ -139,28 +139,25 @@ impl Stage {
 
     /// Runs the plugin in this namespace.
     pub(super) async fn kruise(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-kruise"));
-        command
-            .arg("--kubeconfig")
-            .arg(cluster::kubeconfig())
-            .args(["-n", self.namespace.name()])
-            .args(words);
-        tokio::task::spawn_blocking(move || command.output().unwrap())
+        self.run(Command::new(env!("CARGO_BIN_EXE_kubectl-kruise")), words)
             .await
-            .unwrap()
     }
 
-    /// Runs the plugin as kubectl would, which is on the path.
+    /// The same, where kubectl is on the path.
     pub(super) async fn kruise_beside_kubectl(&self, words: &[&str]) -> Output {
         let kubectl = PathBuf::from(cluster::kubectl().get_program());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-kruise"));
-        command
-            .env("PATH", kubectl.parent().unwrap())
+        let mut plugin = Command::new(env!("CARGO_BIN_EXE_kubectl-kruise"));
+        plugin.env("PATH", kubectl.parent().unwrap());
+        self.run(plugin, words).await
+    }
+
+    async fn run(&self, mut plugin: Command, words: &[&str]) -> Output {
+        plugin
             .arg("--kubeconfig")
             .arg(cluster::kubeconfig())
             .args(["-n", self.namespace.name()])
             .args(words);
-        tokio::task::spawn_blocking(move || command.output().unwrap())
+        tokio::task::spawn_blocking(move || plugin.output().unwrap())
             .await
             .unwrap()
     }

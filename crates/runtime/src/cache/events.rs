@@ -107,7 +107,7 @@ impl Events {
     fn last(&mut self) -> Option<kube::Result<WatchEvent<RawObject>>> {
         let line = std::mem::take(&mut self.rest).freeze();
         self.searched = 0;
-        let is_whole = serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_ok();
+        let is_whole = serde_json::from_slice::<de::IgnoredAny>(&line).is_ok();
         is_whole.then(|| event(&line))
     }
 
@@ -310,13 +310,18 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn given_few_changes_then_each_is_seen_at_once() {
+    /// A watch that is read in turns, and what feeds it.
+    async fn read_in_turns() -> (mpsc::UnboundedSender<Bytes>, Events) {
         let (send, receive) = mpsc::unbounded_channel();
         let data = stream::unfold(receive, |mut receive| async {
             Some((Ok(receive.recv().await?), receive))
         });
-        let mut events = Events::of(body(data).await, true);
+        (send, Events::of(body(data).await, true))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn given_few_changes_then_each_is_seen_at_once() {
+        let (send, mut events) = read_in_turns().await;
         let begin = Instant::now();
         tokio::spawn(async move {
             for number in 0..100_u32 {
@@ -332,11 +337,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn given_many_changes_then_they_are_seen_a_few_times_a_second_and_one_after_a_quiet_time_at_once() {
-        let (send, receive) = mpsc::unbounded_channel();
-        let data = stream::unfold(receive, |mut receive| async {
-            Some((Ok(receive.recv().await?), receive))
-        });
-        let mut events = Events::of(body(data).await, true);
+        let (send, mut events) = read_in_turns().await;
         let begin = Instant::now();
         let sent = tokio::spawn(async move {
             for number in 0..500_u32 {
